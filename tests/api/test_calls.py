@@ -52,20 +52,17 @@ def test_the_data_is_the_body_with_what_was_encoded_in_its_place(both: Any) -> N
     assert list(json.loads(data)) == list(mixed)
 
 
-@pytest.mark.parametrize(
-    ("body", "data"),
-    [
-        ({}, b"{}"),
-        ({"a": 1, "b": [1, None, True]}, b'{"a":1,"b":[1,null,true]}'),
-        ({"é": "ü"}, '{"é":"ü"}'.encode()),
-        ({"a": EncodedJson(b'{"x": 1}')}, b'{"a":{"x": 1}}'),
-        ({"a": [EncodedJson(b"1,2"), 3]}, b'{"a":[1,2,3]}'),
-        ({"a": [EncodedJson(b"")]}, b'{"a":[]}'),
-        ({"a": [EncodedJson(b""), EncodedJson(b"1"), EncodedJson(b"")]}, b'{"a":[1]}'),
-        ({"a": []}, b'{"a":[]}'),
-        ({'"': 1}, b'{"\\"":1}'),
-    ],
-)
+@pytest.mark.parametrize(("body", "data"), [
+    ({}, b"{}"),
+    ({"a": 1, "b": [1, None, True]}, b'{"a":1,"b":[1,null,true]}'),
+    ({"é": "ü"}, '{"é":"ü"}'.encode()),
+    ({"a": EncodedJson(b'{"x": 1}')}, b'{"a":{"x": 1}}'),
+    ({"a": [EncodedJson(b"1,2"), 3]}, b'{"a":[1,2,3]}'),
+    ({"a": [EncodedJson(b"")]}, b'{"a":[]}'),
+    ({"a": [EncodedJson(b""), EncodedJson(b"1"), EncodedJson(b"")]}, b'{"a":[1]}'),
+    ({"a": []}, b'{"a":[]}'),
+    ({'"': 1}, b'{"\\"":1}'),
+])  # fmt: skip
 def test_the_data_has_no_spaces_and_is_not_escaped(body: dict[str, Any], data: bytes) -> None:
     assert request(body).data() == data
 

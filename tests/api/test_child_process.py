@@ -109,22 +109,19 @@ class TestAnswer:
         assert self.answer("operator:add", 1, 2, cpu_seconds=1) == b'{"value": 3}'
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        "",
-        "no json",
-        "[]",
-        "{}",
-        "5",
-        "[" * 99_999,
-        '{"value": 1, "error": 2}',
-        '{"error": []}',
-        '{"error": {"code": [], "message": "of"}}',
-        '{"value": "text"}',
-        '{"error": {"code": "request_refused", "message": "of", "nothing": 1}}',
-    ],
-)
+@pytest.mark.parametrize("written", [
+    "",
+    "no json",
+    "[]",
+    "{}",
+    "5",
+    "[" * 99_999,
+    '{"value": 1, "error": 2}',
+    '{"error": []}',
+    '{"error": {"code": [], "message": "of"}}',
+    '{"value": "text"}',
+    '{"error": {"code": "request_refused", "message": "of", "nothing": 1}}',
+])  # fmt: skip
 def test_an_answer_that_is_none_is_an_error(written: str) -> None:
     with pytest.raises(ValidationError, match="too much"):
         child_process._read(written.encode(), int, _EXCEEDED)
@@ -163,19 +160,16 @@ class TestProcess:
         values = [run("os:getenv", name, environment=added) for name in names]
         assert values == [None, "C", "http://p:1"]
 
-    @pytest.mark.parametrize(
-        ("function", "arguments", "limits"),
-        [
-            ("os:_exit", [9], _ANY),
-            ("os:abort", [], _ANY),
-            ("zz_functions:look_up", ["x"], _ANY),
-            ("zz_none:look_up", ["x"], _ANY),
-            ("operator:mul", ["a", 2**20], ChildLimits(output=1000)),
-            ("builtins:bytearray", [2**30], ChildLimits(memory=2**26)),
-            ("os:open", ["written", os.O_CREAT], ChildLimits(cpu_seconds=1)),
-            ("builtins:sum", [[[]] * 10], _ANY),
-        ],
-    )
+    @pytest.mark.parametrize(("function", "arguments", "limits"), [
+        ("os:_exit", [9], _ANY),
+        ("os:abort", [], _ANY),
+        ("zz_functions:look_up", ["x"], _ANY),
+        ("zz_none:look_up", ["x"], _ANY),
+        ("operator:mul", ["a", 2**20], ChildLimits(output=1000)),
+        ("builtins:bytearray", [2**30], ChildLimits(memory=2**26)),
+        ("os:open", ["written", os.O_CREAT], ChildLimits(cpu_seconds=1)),
+        ("builtins:sum", [[[]] * 10], _ANY),
+    ])  # fmt: skip
     def test_what_goes_wrong_otherwise_is_one_error(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str,
         arguments: list[Any], limits: ChildLimits,

@@ -38,35 +38,30 @@ class Tree:
     under: list[Tree]
 
 
-@pytest.mark.parametrize(
-    ("schema", "held"),
-    [
-        (OPEN, CLOSED),
-        (CLOSED, CLOSED),
-        ({**OPEN, "additionalProperties": True}, CLOSED),
-        ({"$schema": "https://json-schema.org/draft/2020-12/schema", **OPEN}, CLOSED),
-        ({"type": "object", "properties": {}},
-         {"type": "object", "properties": {}, "additionalProperties": False}),
-        ({"type": "array", "items": OPEN, "minItems": 1},
-         {"type": "array", "items": CLOSED, "minItems": 1}),
-        ({"type": "array", "items": TEXT, "minItems": 2, "maxItems": 3},
-         {"type": "array", "items": TEXT, "description": '{"minItems":2,"maxItems":3}'}),
-        ({"type": "integer", "minimum": 1, "title": "A", "description": "a number"},
-         {"type": "integer", "title": "A", "description": 'a number\n\n{"minimum":1}'}),
-        ({**TEXT, "format": "date"}, {**TEXT, "format": "date"}),
-        ({**TEXT, "format": "iban"}, {**TEXT, "description": '{"format":"iban"}'}),
-        ({"enum": ["a", 1, None]}, {"enum": ["a", 1, None]}),
-        ({"type": "string", "enum": ["a"]}, {"enum": ["a"]}),
-        ({"const": 1, "description": "one"}, {"const": 1, "description": "one"}),
-        ({"anyOf": [TEXT, {"type": "null"}]}, {"anyOf": [TEXT, {"type": "null"}]}),
-        ({"oneOf": [TEXT, OPEN]}, {"anyOf": [TEXT, CLOSED]}),
-        ({"type": ["string", "null"], "description": "d"},
-         {"description": "d", "anyOf": [TEXT, {"type": "null"}]}),
-        ({"$ref": "#/$defs/A", "$defs": {"A": OPEN}},
-         {"$ref": "#/$defs/A", "$defs": {"A": CLOSED}}),
-    ],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize(("schema", "held"), [
+    (OPEN, CLOSED),
+    (CLOSED, CLOSED),
+    ({**OPEN, "additionalProperties": True}, CLOSED),
+    ({"$schema": "https://json-schema.org/draft/2020-12/schema", **OPEN}, CLOSED),
+    ({"type": "object", "properties": {}},
+     {"type": "object", "properties": {}, "additionalProperties": False}),
+    ({"type": "array", "items": OPEN, "minItems": 1},
+     {"type": "array", "items": CLOSED, "minItems": 1}),
+    ({"type": "array", "items": TEXT, "minItems": 2, "maxItems": 3},
+     {"type": "array", "items": TEXT, "description": '{"minItems":2,"maxItems":3}'}),
+    ({"type": "integer", "minimum": 1, "title": "A", "description": "a number"},
+     {"type": "integer", "title": "A", "description": 'a number\n\n{"minimum":1}'}),
+    ({**TEXT, "format": "date"}, {**TEXT, "format": "date"}),
+    ({**TEXT, "format": "iban"}, {**TEXT, "description": '{"format":"iban"}'}),
+    ({"enum": ["a", 1, None]}, {"enum": ["a", 1, None]}),
+    ({"type": "string", "enum": ["a"]}, {"enum": ["a"]}),
+    ({"const": 1, "description": "one"}, {"const": 1, "description": "one"}),
+    ({"anyOf": [TEXT, {"type": "null"}]}, {"anyOf": [TEXT, {"type": "null"}]}),
+    ({"oneOf": [TEXT, OPEN]}, {"anyOf": [TEXT, CLOSED]}),
+    ({"type": ["string", "null"], "description": "d"},
+     {"description": "d", "anyOf": [TEXT, {"type": "null"}]}),
+    ({"$ref": "#/$defs/A", "$defs": {"A": OPEN}}, {"$ref": "#/$defs/A", "$defs": {"A": CLOSED}}),
+], ids=str)  # fmt: skip
 def test_what_it_is_held_to(schema: Any, held: Any) -> None:
     assert held_form(schema) == held
 
@@ -80,29 +75,25 @@ def test_a_class_is_held_to() -> None:
         SchemaValidator(held).check({**value, "other": 1})
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {},
-        {"type": "object"},
-        {"type": "object", "additionalProperties": TEXT},
-        {**OPEN, "additionalProperties": TEXT},
-        {**OPEN, "patternProperties": {"^x": TEXT}},
-        {"type": "array"},
-        {"type": "array", "items": True},
-        {"type": "array", "prefixItems": [TEXT]},
-        {"enum": [["a"]]},
-        {"allOf": [OPEN]},
-        {"not": TEXT},
-        {"type": "of tomorrow"},
-        {"$ref": "https://x/schema"},
-        {"$ref": "#"},
-        {"$ref": "#/$defs/A"},
-        {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A"}}},
-        schema_of(Tree),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("schema", [
+    {},
+    {"type": "object"},
+    {"type": "object", "additionalProperties": TEXT},
+    {**OPEN, "additionalProperties": TEXT},
+    {**OPEN, "patternProperties": {"^x": TEXT}},
+    {"type": "array"},
+    {"type": "array", "items": True},
+    {"type": "array", "prefixItems": [TEXT]},
+    {"enum": [["a"]]},
+    {"allOf": [OPEN]},
+    {"not": TEXT},
+    {"type": "of tomorrow"},
+    {"$ref": "https://x/schema"},
+    {"$ref": "#"},
+    {"$ref": "#/$defs/A"},
+    {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A"}}},
+    schema_of(Tree),
+], ids=str)  # fmt: skip
 def test_what_it_cannot_be_held_to(schema: Any) -> None:
     assert held_form(schema) is None
 

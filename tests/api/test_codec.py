@@ -144,27 +144,23 @@ def test_a_completion_survives_json(completion: Completion) -> None:
     assert codec.from_json(written, Completion) == completion
 
 
-@pytest.mark.parametrize(
-    ("value", "written"),
-    [
-        (Text("hi"), {"type": "text", "text": "hi"}),
-        (Image(b"a", "image/png"), {"type": "image", "data": "YQ==", "media_type": "image/png"}),
-        (Image(url="http://x"), {"type": "image", "url": "http://x"}),
-        (ToolCall("1", "f"), {"type": "tool_call", "id": "1", "name": "f"}),
-        (ToolResult("1"), {"type": "tool_result", "id": "1"}),
-        (Message("user", "hi"), {"role": "user", "content": [{"type": "text", "text": "hi"}]}),
-        (Usage(), {}),
-        (Usage(output_tokens=2), {"output_tokens": 2}),
-        (Delta("a"), {"text": "a"}),
-        (Delta(tool_call=ToolCall("1", "f")),
-         {"tool_call": {"type": "tool_call", "id": "1", "name": "f"}}),
-        (Answer("x", [Detail("k", "t")]), {"summary": "x", "details": [_DETAIL]}),
-        (Embeddings(((1.0,),)), {"vectors": [[1.0]]}),
-        (VendorPart("d", (1, b"a")), {"type": "opaque", "dialect": "d", "data": [1, "YQ=="]}),
-        (ListedModel("x", None, frozenset("cab")), {"id": "x", "capabilities": ["a", "b", "c"]}),
-    ],
-    ids=lambda value: type(value).__name__,
-)  # fmt: skip
+@pytest.mark.parametrize(("value", "written"), [
+    (Text("hi"), {"type": "text", "text": "hi"}),
+    (Image(b"a", "image/png"), {"type": "image", "data": "YQ==", "media_type": "image/png"}),
+    (Image(url="http://x"), {"type": "image", "url": "http://x"}),
+    (ToolCall("1", "f"), {"type": "tool_call", "id": "1", "name": "f"}),
+    (ToolResult("1"), {"type": "tool_result", "id": "1"}),
+    (Message("user", "hi"), {"role": "user", "content": [{"type": "text", "text": "hi"}]}),
+    (Usage(), {}),
+    (Usage(output_tokens=2), {"output_tokens": 2}),
+    (Delta("a"), {"text": "a"}),
+    (Delta(tool_call=ToolCall("1", "f")),
+     {"tool_call": {"type": "tool_call", "id": "1", "name": "f"}}),
+    (Answer("x", [Detail("k", "t")]), {"summary": "x", "details": [_DETAIL]}),
+    (Embeddings(((1.0,),)), {"vectors": [[1.0]]}),
+    (VendorPart("d", (1, b"a")), {"type": "opaque", "dialect": "d", "data": [1, "YQ=="]}),
+    (ListedModel("x", None, frozenset("cab")), {"id": "x", "capabilities": ["a", "b", "c"]}),
+], ids=lambda value: type(value).__name__)  # fmt: skip
 def test_the_json_form_is_stable(value: Any, written: Any) -> None:
     form = default_codec().to_json(value)
     assert form == written
@@ -177,17 +173,13 @@ def test_sets_are_written_in_order() -> None:
     assert default_codec().from_json(["b", "a", "b"], frozenset[str]) == frozenset("ab")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("\ud800", "\ufffd"),
-        ("a\udfffb", "a\ufffdb"),
-        ("\ud83d\ude00", "\U0001f600"),  # the halves of one pair, which came apart
-        ("Stra\udcdfe \U0001f600", "Stra\ufffde \U0001f600"),  # bytes that are not UTF-8
-        ("Gr\udcc3\udcbc\udcc3\udc9fe", "Grüße"),  # bytes that are, taken for ASCII
-    ],
-    ids=ascii,
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("\ud800", "\ufffd"),
+    ("a\udfffb", "a\ufffdb"),
+    ("\ud83d\ude00", "\U0001f600"),  # the halves of one pair, which came apart
+    ("Stra\udcdfe \U0001f600", "Stra\ufffde \U0001f600"),  # bytes that are not UTF-8
+    ("Gr\udcc3\udcbc\udcc3\udc9fe", "Grüße"),  # bytes that are, taken for ASCII
+], ids=ascii)  # fmt: skip
 def test_half_a_surrogate_pair_is_replaced(text: str, expected: str) -> None:
     """Whoever gives it: no file takes it, and services refuse it."""
     assert Message("user", text).text == expected
@@ -299,48 +291,36 @@ def test_what_does_not_fit_is_refused_with_its_place(data: Any, form: Any, path:
     assert not caught.value.message.startswith("unknown error")
 
 
-@pytest.mark.parametrize(
-    ("data", "form", "message"),
-    [
-        (1.5, int | str, "expected an integer or a string, not a number"),
-        ({}, list[str] | int | None, "expected a list or an integer or null, not an object"),
-        (5, str | None, "expected a string, not an integer"),
-        (5, Usage | str, "expected Usage or a string, not an integer"),
-        ({"day": "x"}, City | str, "Invalid RFC3339 encoded date (at $.day)"),
-        (
-            {"x": 1},
-            Usage | RouteInfo | str,
-            "expected Usage or RouteInfo or a string, not an object",
-        ),
-        (5, dict[int, str], "expected an object, not an integer"),
-        ({"x": "a"}, dict[int, str], "expected an integer as key, not 'x'"),
-        ({"1.5": "a"}, dict[int, str], "expected an integer as key, not '1.5'"),
-        ({"x": "a"}, dict[float, str], "expected a number as key, not 'x'"),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("data", "form", "message"), [
+    (1.5, int | str, "expected an integer or a string, not a number"),
+    ({}, list[str] | int | None, "expected a list or an integer or null, not an object"),
+    (5, str | None, "expected a string, not an integer"),
+    (5, Usage | str, "expected Usage or a string, not an integer"),
+    ({"day": "x"}, City | str, "Invalid RFC3339 encoded date (at $.day)"),
+    ({"x": 1}, Usage | RouteInfo | str, "expected Usage or RouteInfo or a string, not an object"),
+    (5, dict[int, str], "expected an object, not an integer"),
+    ({"x": "a"}, dict[int, str], "expected an integer as key, not 'x'"),
+    ({"1.5": "a"}, dict[int, str], "expected an integer as key, not '1.5'"),
+    ({"x": "a"}, dict[float, str], "expected a number as key, not 'x'"),
+], ids=repr)  # fmt: skip
 def test_an_error_names_the_members_of_a_union(data: Any, form: Any, message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         default_codec().from_json(data, form)
     assert caught.value.message == message
 
 
-@pytest.mark.parametrize(
-    ("value", "form"),
-    [
-        (date(2026, 11, 28), date),
-        (datetime(2026, 11, 28, 12, tzinfo=UTC), datetime),
-        (time(12, 30), time | None),
-        (timedelta(hours=1), timedelta),
-        (Decimal("1.50"), Decimal),
-        (UUID(int=1), list[UUID]),
-        ({2026: ["a"]}, dict[int, list[str]]),
-        ({0.5: 1}, Mapping[float, int]),
-        ("text", Usage | str | None),
-        (Usage(1), Usage | list[int]),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("value", "form"), [
+    (date(2026, 11, 28), date),
+    (datetime(2026, 11, 28, 12, tzinfo=UTC), datetime),
+    (time(12, 30), time | None),
+    (timedelta(hours=1), timedelta),
+    (Decimal("1.50"), Decimal),
+    (UUID(int=1), list[UUID]),
+    ({2026: ["a"]}, dict[int, list[str]]),
+    ({0.5: 1}, Mapping[float, int]),
+    ("text", Usage | str | None),
+    (Usage(1), Usage | list[int]),
+], ids=repr)  # fmt: skip
 def test_what_has_a_schema_can_be_read(value: Any, form: Any) -> None:
     schema_of(form, "")
     codec = default_codec()
@@ -441,51 +421,43 @@ def test_a_secret_does_not_become_json() -> None:
         json.dumps(written)
 
 
-@pytest.mark.parametrize(
-    ("text", "form", "value"),
-    [
-        ("5", int, 5),
-        ("5", float, 5.0),
-        ("true", bool, True),
-        ("null", int | None, None),
-        ('["a", "b"]', list[str], ["a", "b"]),
-        ('{"a": 1}', dict[str, int], {"a": 1}),
-        ("5", str, "5"),
-        ("null", str, "null"),
-        ("null", str | None, "null"),
-        ('"quoted"', str, '"quoted"'),
-        ("", str, ""),
-        ("red", Literal["red", "1"], "red"),
-        ('"red"', Literal["red", "1"], "red"),
-        ("red", Colour, Colour.RED),
-        # JSON does not fit, the string itself does
-        ("1", Literal["red", "1"], "1"),
-        ("null", Literal["null"], "null"),
-        ("1", Colour, Colour.ONE),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("text", "form", "value"), [
+    ("5", int, 5),
+    ("5", float, 5.0),
+    ("true", bool, True),
+    ("null", int | None, None),
+    ('["a", "b"]', list[str], ["a", "b"]),
+    ('{"a": 1}', dict[str, int], {"a": 1}),
+    ("5", str, "5"),
+    ("null", str, "null"),
+    ("null", str | None, "null"),
+    ('"quoted"', str, '"quoted"'),
+    ("", str, ""),
+    ("red", Literal["red", "1"], "red"),
+    ('"red"', Literal["red", "1"], "red"),
+    ("red", Colour, Colour.RED),
+    # JSON does not fit, the string itself does
+    ("1", Literal["red", "1"], "1"),
+    ("null", Literal["null"], "null"),
+    ("1", Colour, Colour.ONE),
+], ids=repr)  # fmt: skip
 def test_text_is_json_where_that_fits(text: str, form: Any, value: Any) -> None:
     result = default_codec().from_text(text, form)
     assert (result, type(result)) == (value, type(value))
 
 
-@pytest.mark.parametrize(
-    ("text", "form"),
-    [
-        ("x", int),
-        ("", int),
-        ("5.5", int),
-        ("yes", bool),
-        ("a,b", list[str]),
-        ("null", list[str]),
-        ("NaN", int),
-        ("1" * 5000, int),
-        ("[" * DEEP, list[int]),
-        ("[" * DEEP + "]" * DEEP, list[int]),
-    ],
-    ids=lambda value: repr(value)[:20],
-)
+@pytest.mark.parametrize(("text", "form"), [
+    ("x", int),
+    ("", int),
+    ("5.5", int),
+    ("yes", bool),
+    ("a,b", list[str]),
+    ("null", list[str]),
+    ("NaN", int),
+    ("1" * 5000, int),
+    ("[" * DEEP, list[int]),
+    ("[" * DEEP + "]" * DEEP, list[int]),
+], ids=lambda value: repr(value)[:20])  # fmt: skip
 def test_text_that_fits_in_no_way_is_refused(text: str, form: Any) -> None:
     with pytest.raises(ValidationError):
         default_codec().from_text(text, form)

@@ -171,15 +171,11 @@ def test_a_vendor_without_a_list_lists_nothing(make_host: MakeHost, service: Fak
 PAGE = b"<html><title>Sign in %s</title></html>" % KEY.encode()
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind", "message"),
-    [
-        (json_reply({"detail": "no such key"}, 401), AuthenticationFailed, "the key: no such key"),
-        (json_reply({}, 503), ServiceUnavailable, "503"),
-        (reply(PAGE), MalformedReply, r"a page of HTML, not JSON: Sign in \*"),
-    ],
-    ids=["401", "503", "html"],
-)
+@pytest.mark.parametrize(("answer", "kind", "message"), [
+    (json_reply({"detail": "no such key"}, 401), AuthenticationFailed, "the key: no such key"),
+    (json_reply({}, 503), ServiceUnavailable, "503"),
+    (reply(PAGE), MalformedReply, r"a page of HTML, not JSON: Sign in \*"),
+], ids=["401", "503", "html"])  # fmt: skip
 def test_a_list_that_fails_says_why(
     host: Host, service: FakeService, answer: Any, kind: type[GenaiError], message: str
 ) -> None:
@@ -221,17 +217,13 @@ def test_what_is_no_list_of_models_is_malformed(data: Any) -> None:
         listed_models(data)
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind"),
-    [
-        *((json_reply({}, each), None) for each in (200, 403, 404, 500)),
-        (json_reply({}, 401), AuthenticationFailed),
-        (json_reply({}, 502), ServiceUnavailable),
-        (json_reply({}, 503), ServiceUnavailable),
-        (reply(b"<html>"), None),
-    ],
-    ids=["200", "403", "404", "500", "401", "502", "503", "html"],
-)
+@pytest.mark.parametrize(("answer", "kind"), [
+    *((json_reply({}, each), None) for each in (200, 403, 404, 500)),
+    (json_reply({}, 401), AuthenticationFailed),
+    (json_reply({}, 502), ServiceUnavailable),
+    (json_reply({}, 503), ServiceUnavailable),
+    (reply(b"<html>"), None),
+], ids=["200", "403", "404", "500", "401", "502", "503", "html"])  # fmt: skip
 def test_a_service_that_answers_can_be_reached_unless_it_refuses_the_key(
     host: Host, service: FakeService, answer: Any, kind: type[GenaiError] | None
 ) -> None:
@@ -246,18 +238,14 @@ def test_a_service_without_a_list_is_asked_itself(services: Services, service: F
     assert [(sent.method, sent.path) for sent in service.requests] == [("GET", "/v1")]
 
 
-@pytest.mark.parametrize(
-    ("base_url", "request_", "address"),
-    [
-        ("http://x/v1", asks("/chat"), "http://x/v1/chat"),
-        (" http://x/v1/ ", asks("/chat"), "http://x/v1/chat"),
-        ("http://x", asks("/d/{model}/chat", "a/b c:1"), "http://x/d/a%2Fb%20c%3A1/chat"),
-        ("http://x", asks("/chat", ".."), "http://x/chat"),
-        ("http://x", asks(query={"v": "a b", "w": "1"}), "http://x/chat?v=a+b&w=1"),
-        ("http://[::1]:8080", asks(), "http://[::1]:8080/chat"),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("base_url", "request_", "address"), [
+    ("http://x/v1", asks("/chat"), "http://x/v1/chat"),
+    (" http://x/v1/ ", asks("/chat"), "http://x/v1/chat"),
+    ("http://x", asks("/d/{model}/chat", "a/b c:1"), "http://x/d/a%2Fb%20c%3A1/chat"),
+    ("http://x", asks("/chat", ".."), "http://x/chat"),
+    ("http://x", asks(query={"v": "a b", "w": "1"}), "http://x/chat?v=a+b&w=1"),
+    ("http://[::1]:8080", asks(), "http://[::1]:8080/chat"),
+], ids=repr)  # fmt: skip
 def test_an_address_is_made(
     services: Services, base_url: str, request_: ProviderRequest, address: str
 ) -> None:
@@ -385,16 +373,13 @@ def test_a_key_in_an_exception_of_a_provider_is_not_shown(
     assert KEY not in "".join(traceback.format_exception(caught.value))
 
 
-@pytest.mark.parametrize(
-    ("status", "key", "text", "shown"),
-    [
-        pytest.param(200, KEY, KEY, KEY, id="no error"),
-        pytest.param(400, KEY, KEY, "***", id="an error"),
-        pytest.param(400, "no", "nothing", "nothing", id="a short key"),
-        pytest.param(400, "nothing", "nothing", "nothing", id="of seven characters"),
-        pytest.param(400, "nothings", "nothings", "***", id="of eight characters"),
-    ],
-)
+@pytest.mark.parametrize(("status", "key", "text", "shown"), [
+    pytest.param(200, KEY, KEY, KEY, id="no error"),
+    pytest.param(400, KEY, KEY, "***", id="an error"),
+    pytest.param(400, "no", "nothing", "nothing", id="a short key"),
+    pytest.param(400, "nothing", "nothing", "nothing", id="of seven characters"),
+    pytest.param(400, "nothings", "nothings", "***", id="of eight characters"),
+])  # fmt: skip
 def test_only_a_long_key_in_an_error_is_redacted(
     services: Services, service: FakeService, status: int, key: str, text: str, shown: str
 ) -> None:

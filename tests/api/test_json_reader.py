@@ -38,25 +38,22 @@ class TestFields:
         with wrong(path="$.topP"):
             JsonReader({"top_p": 1, "topP": 1}, "$", camel=True)
 
-    @pytest.mark.parametrize(
-        ("read", "value"),
-        [
-            ("text", 1),
-            ("flag", 0),
-            ("whole", 1.5),
-            ("whole", True),
-            ("whole", "1.0"),
-            ("whole", "9" * 19),
-            ("number", True),
-            ("number", "1"),
-            ("data", "!"),
-            ("data", "A"),
-            ("values", {}),
-            ("object", []),
-            ("mapping", []),
-            ("refuse", "x"),
-        ],
-    )
+    @pytest.mark.parametrize(("read", "value"), [
+        ("text", 1),
+        ("flag", 0),
+        ("whole", 1.5),
+        ("whole", True),
+        ("whole", "1.0"),
+        ("whole", "9" * 19),
+        ("number", True),
+        ("number", "1"),
+        ("data", "!"),
+        ("data", "A"),
+        ("values", {}),
+        ("object", []),
+        ("mapping", []),
+        ("refuse", "x"),
+    ])  # fmt: skip
     def test_of_the_wrong_kind(self, read: str, value: Any) -> None:
         with wrong(path="$.a"):
             getattr(JsonReader({"a": value}, "$"), read)("a")
@@ -192,13 +189,10 @@ class TestTools:
         with wrong(path="$.tools"):
             each_once([offered_tool("a", "", None, "$")] * 2, "$.tools")
 
-    @pytest.mark.parametrize(
-        ("read", "tool"),
-        [
-            (openai_tools.tools_in, {"type": "function", "function": {"name": "a"}}),
-            (anthropic_tools.tools_in, {"name": "a", "input_schema": {}}),
-        ],
-    )
+    @pytest.mark.parametrize(("read", "tool"), [
+        (openai_tools.tools_in, {"type": "function", "function": {"name": "a"}}),
+        (anthropic_tools.tools_in, {"name": "a", "input_schema": {}}),
+    ])  # fmt: skip
     def test_those_after_one_that_is_wrong_are_not_checked(
         self, read: Callable[[JsonReader], Any], tool: dict[str, Any]
     ) -> None:

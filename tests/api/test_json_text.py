@@ -41,30 +41,23 @@ from genai_host_testing import FakeService, InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("1e308", 1e308),
-        ("-1.5E+2", -150.0),
-        ("1e-999", 0.0),
-        ('[0.5, 12, true, null, "é"]', [0.5, 12, True, None, "é"]),
-        ('{"a": {"b": []}}', {"a": {"b": []}}),
-    ],
-)
+@pytest.mark.parametrize(("text", "value"), [
+    ("1e308", 1e308),
+    ("-1.5E+2", -150.0),
+    ("1e-999", 0.0),
+    ('[0.5, 12, true, null, "é"]', [0.5, 12, True, None, "é"]),
+    ('{"a": {"b": []}}', {"a": {"b": []}}),
+])  # fmt: skip
 def test_what_is_json_is_read(text: str, value: Any) -> None:
     assert read_json(text) == value
     for encoding in ("utf-8", "utf-8-sig", "utf-16"):
         assert read_json(text.encode(encoding)) == value
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "{", "NaN", "[Infinity]", '{"a": -Infinity}', "'a'", "1e999", '{"a": [-1e999]}',
-        "[" * 99_999,
-    ],
-    ids=lambda text: text[:12],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "", "{", "NaN", "[Infinity]", '{"a": -Infinity}', "'a'", "1e999", '{"a": [-1e999]}',
+    "[" * 99_999,
+], ids=lambda text: text[:12])  # fmt: skip
 def test_what_is_none_is_refused(text: str) -> None:
     """Numbers that Python has no place for as well: written again, they would be no JSON."""
     for value in (text, text.encode()):
@@ -92,14 +85,11 @@ def test_numbers_that_are_no_json_are_not_written(number: float) -> None:
             write_json(value)
 
 
-@pytest.mark.parametrize(
-    ("value", "where"),
-    [
-        (math.nan, r"NaN is not JSON \(at \$\)"),
-        ({"a": [1.5, {"b": math.inf}]}, r"Infinity is not JSON \(at \$\.a\[1\]\.b\)"),
-        ((0, -math.inf), r"-Infinity is not JSON \(at \$\[1\]\)"),
-    ],
-)
+@pytest.mark.parametrize(("value", "where"), [
+    (math.nan, r"NaN is not JSON \(at \$\)"),
+    ({"a": [1.5, {"b": math.inf}]}, r"Infinity is not JSON \(at \$\.a\[1\]\.b\)"),
+    ((0, -math.inf), r"-Infinity is not JSON \(at \$\[1\]\)"),
+])  # fmt: skip
 def test_where_a_number_is_no_json(value: Any, where: str) -> None:
     with pytest.raises(ValidationError, match=where):
         check_numbers(value)
@@ -124,22 +114,18 @@ def test_long_values_are_written_in_pieces(value: Any, monkeypatch: pytest.Monke
     assert read_json(json_as_text(value)) == read_json(expected)
 
 
-@pytest.mark.parametrize(
-    ("value", "is_long"),
-    [
-        ("x" * 7, False),
-        ("x" * 8, True),
-        (["x" * 5], False),  # each value counts as one more character
-        (["x" * 6], True),
-        (("x" * 6,), True),
-        ({"x": "x" * 3}, False),
-        ({"x": "x" * 4}, True),
-        ([0] * 6, False),
-        ([0] * 7, True),
-        (MappingProxyType({"a": "x" * 99}), False),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("value", "is_long"), [
+    ("x" * 7, False),
+    ("x" * 8, True),
+    (["x" * 5], False),  # each value counts as one more character
+    (["x" * 6], True),
+    (("x" * 6,), True),
+    ({"x": "x" * 3}, False),
+    ({"x": "x" * 4}, True),
+    ([0] * 6, False),
+    ([0] * 7, True),
+    (MappingProxyType({"a": "x" * 99}), False),
+], ids=repr)  # fmt: skip
 def test_which_values_are_long(value: Any, is_long: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("genai_host.api.json_text._SLICE", 7)
     assert _is_long(value) is is_long
@@ -172,17 +158,13 @@ def test_few_characters_above_ffff_are_escaped_in_columns() -> None:
     assert json_as_text(many) == f'"{many}"'
 
 
-@pytest.mark.parametrize(
-    ("text", "is_read"),
-    [
-        (f'["{"[," * 9_000}"]', True),  # what is in a string is no value
-        (f"[{'0,' * 9_000}0]", False),
-        (f'["{"," * 9_000}"{",0" * 8_254}]', True),  # 8,255 values in 25,512 bytes
-        (f'["{"," * 9_000}"{",0" * 8_255}]', False),
-        (f'["\\"", {"0," * 9_000}0]', False),
-    ],
-    ids=["string", "list", "most", "more", "escaped"],
-)
+@pytest.mark.parametrize(("text", "is_read"), [
+    (f'["{"[," * 9_000}"]', True),  # what is in a string is no value
+    (f"[{'0,' * 9_000}0]", False),
+    (f'["{"," * 9_000}"{",0" * 8_254}]', True),  # 8,255 values in 25,512 bytes
+    (f'["{"," * 9_000}"{",0" * 8_255}]', False),
+    (f'["\\"", {"0," * 9_000}0]', False),
+], ids=["string", "list", "most", "more", "escaped"])  # fmt: skip
 @pytest.mark.parametrize("encode", [str, str.encode])
 def test_values_are_limited(text: str, is_read: bool, encode: Callable[[str], str | bytes]) -> None:
     budget = ValueBudget()
@@ -238,14 +220,11 @@ class TestWhoeverGivesThem:
             host = make_host(ask=plugin, acme=InlinePlugin(providers=[acme]))
             host.open("ask", "acme/m").say("hi")
 
-    @pytest.mark.parametrize(
-        "wrong",
-        [
-            Answer("", data=math.nan),
-            Answer("", state=[math.nan]),
-            Answer("", details=[Detail("a", "b", {"c": math.nan})]),
-        ],
-    )
+    @pytest.mark.parametrize("wrong", [
+        Answer("", data=math.nan),
+        Answer("", state=[math.nan]),
+        Answer("", details=[Detail("a", "b", {"c": math.nan})]),
+    ])  # fmt: skip
     def test_an_answer(self, make_host: MakeHost, wrong: Answer) -> None:
         def answer(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from Progress("soon")

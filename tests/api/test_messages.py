@@ -45,19 +45,15 @@ class Poll(Part):
     question: str
 
 
-@pytest.mark.parametrize(
-    ("content", "parts"),
-    [
-        ("hi", (Text("hi"),)),
-        ("", (Text(""),)),
-        (PICTURE, (PICTURE,)),
-        (["What is this?", PICTURE], (Text("What is this?"), PICTURE)),
-        ([], ()),
-        (("a", "b"), (Text("a"), Text("b"))),
-        (Poll("why?"), (Poll("why?"),)),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("content", "parts"), [
+    ("hi", (Text("hi"),)),
+    ("", (Text(""),)),
+    (PICTURE, (PICTURE,)),
+    (["What is this?", PICTURE], (Text("What is this?"), PICTURE)),
+    ([], ()),
+    (("a", "b"), (Text("a"), Text("b"))),
+    (Poll("why?"), (Poll("why?"),)),
+], ids=repr)  # fmt: skip
 def test_content_is_written_in_short(content: Any, parts: tuple[Part, ...]) -> None:
     assert Message("user", content).content == parts
 
@@ -119,16 +115,12 @@ def test_bytes_are_not_shown() -> None:
     assert "<6 bytes>" in repr(message)
 
 
-@pytest.mark.parametrize(
-    ("content", "parts"),
-    [
-        ("ok", (Text("ok"),)),
-        (PICTURE, (PICTURE,)),
-        (["a", PICTURE], (Text("a"), PICTURE)),
-        ((), ()),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("content", "parts"), [
+    ("ok", (Text("ok"),)),
+    (PICTURE, (PICTURE,)),
+    (["a", PICTURE], (Text("a"), PICTURE)),
+    ((), ()),
+], ids=repr)  # fmt: skip
 def test_a_result_holds_text_and_pictures(content: Any, parts: tuple[Part, ...]) -> None:
     assert ToolResult("1", content=content).content == parts
 
@@ -235,14 +227,10 @@ def test_the_schema_of_a_message_takes_messages_only() -> None:
             checker.check(wrong)
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        Text("a"), Reasoning("a"), Image(b"x", "a"), Image(url="a"), File(b"x", "a", "a"),
-        File(url="a"), ToolCall("a", "a"), ToolCall("a", "a", malformed="a"), ToolResult("a", "a"),
-    ],
-    ids=repr,
-)  # fmt: skip
+@pytest.mark.parametrize("part", [
+    Text("a"), Reasoning("a"), Image(b"x", "a"), Image(url="a"), File(b"x", "a", "a"),
+    File(url="a"), ToolCall("a", "a"), ToolCall("a", "a", malformed="a"), ToolResult("a", "a"),
+], ids=repr)  # fmt: skip
 def test_the_texts_of_a_part_can_be_stored_and_sent(part: Part) -> None:
     for name in [each.name for each in attrs.fields(type(part)) if getattr(part, each.name) == "a"]:
         change: Any = evolve
@@ -251,16 +239,13 @@ def test_the_texts_of_a_part_can_be_stored_and_sent(part: Part) -> None:
             change(part, **{name: 1})
 
 
-@pytest.mark.parametrize(
-    ("extra", "expected"),
-    [
-        (None, {"a": 1, "b": {"c": 2}}),
-        ({"other": {"x": 1}}, {"a": 1, "b": {"c": 2}}),
-        ({"mine": {"a": 3, "x": 1}}, {"a": 1, "b": {"c": 2}, "x": 1}),
-        ({"mine": {"b": {"c": 3, "x": 1}}}, {"a": 1, "b": {"c": 2, "x": 1}}),
-        ({"mine": {"b": 1}}, {"a": 1, "b": {"c": 2}}),
-    ],
-)
+@pytest.mark.parametrize(("extra", "expected"), [
+    (None, {"a": 1, "b": {"c": 2}}),
+    ({"other": {"x": 1}}, {"a": 1, "b": {"c": 2}}),
+    ({"mine": {"a": 3, "x": 1}}, {"a": 1, "b": {"c": 2}, "x": 1}),
+    ({"mine": {"b": {"c": 3, "x": 1}}}, {"a": 1, "b": {"c": 2, "x": 1}}),
+    ({"mine": {"b": 1}}, {"a": 1, "b": {"c": 2}}),
+])  # fmt: skip
 def test_extra_fields_are_added_to_what_is_written(extra: Any, expected: Any) -> None:
     written = {"a": 1, "b": {"c": 2}}
     assert with_extra(written, Text("hi", extra=extra), "mine") == expected

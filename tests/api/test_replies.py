@@ -71,30 +71,24 @@ def test_a_word_is_bounded() -> None:
     assert len(finish_word("x" * 100_000)) == 100
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        ("", "stop", "stop"),
-        ("stop", "", "stop"),
-        ("stop", "eos", "eos"),
-        ("length", "stop", "length"),
-        ("stop", "length", "length"),
-        ("error", "stop", "error"),
-        ("tool_calls", "stop", "tool_calls"),
-    ],
-)
+@pytest.mark.parametrize(("first", "second", "expected"), [
+    ("", "stop", "stop"),
+    ("stop", "", "stop"),
+    ("stop", "eos", "eos"),
+    ("length", "stop", "length"),
+    ("stop", "length", "length"),
+    ("error", "stop", "error"),
+    ("tool_calls", "stop", "tool_calls"),
+])  # fmt: skip
 def test_of_two_words_the_one_that_says_more_counts(first: str, second: str, expected: str) -> None:
     assert weightier(first, second) == expected
 
 
-@pytest.mark.parametrize(
-    ("vectors", "message"),
-    [
-        ([[1]], "expected 2 vectors, one per text, received 1"),
-        ([[1], []], "a vector is empty"),
-        ([[1], [2, 3]], "the vectors have different sizes: 1, 2"),
-    ],
-)
+@pytest.mark.parametrize(("vectors", "message"), [
+    ([[1]], "expected 2 vectors, one per text, received 1"),
+    ([[1], []], "a vector is empty"),
+    ([[1], [2, 3]], "the vectors have different sizes: 1, 2"),
+])  # fmt: skip
 def test_vectors_that_are_wrong(vectors: Any, message: str) -> None:
     with pytest.raises(MalformedReply, match=message):
         must_be_vectors(vectors, 2)
@@ -226,79 +220,69 @@ def error_message(body: Any, status: int = 400, content_type: str = "") -> str:
     return error_of_reply(ProviderReply(data, status, {"Content-Type": content_type})).message
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ([{"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}}], "no"),
-        (["no", "never"], "no; never"),
-        ("no", "no"),
-        ({"error": "no"}, "no"),
-        ({"error": {"message": "no"}}, "no"),
-        ({"error": {"message": {"detail": "no"}}}, "no"),
-        ({"error": ["no"]}, "no"),
-        ({"error": {"name": ["is required"]}}, "name: is required"),
-        ({"error": "Bad Request", "message": "no", "statusCode": 400}, "Bad Request: no"),
-        ({"error": "invalid_grant", "error_description": "no"}, "invalid_grant: no"),
-        ({"error": True, "message": "no"}, "no"),
-        ({"error": {"message": '{"error": {"message": "no"}}'}}, "no"),
-        ({"error": {"message": "it failed", "metadata": {"raw": '{"detail": "no"}', "at": "x"}}},
-         "it failed: no"),
-        ({"error": {"message": "{it is no JSON"}}, "{it is no JSON"),
-        (b'\xef\xbb\xbf{"detail": "no"}', "no"),
-        ({"detail": "no"}, "no"),
-        ({"detail": {"message": "no"}}, "no"),
-        (
-            {
-                "detail": [
-                    {"loc": ["body", "messages", 0], "msg": "Field required", "type": "missing"},
-                    {"loc": ["body", "n"], "msg": "no", "type": "int", "input": "SECRET"},
-                ]
-            },
-            "body.messages.0: Field required; body.n: no",
-        ),
-        ({"errors": ["no"]}, "no"),
-        ({"errors": [{"code": 7, "message": "no"}], "success": False}, "no"),
-        ({"errors": {"messages": ["is required"], "n": ["no"]}}, "messages: is required; n: no"),
-        ({"msg": "no"}, "no"),
-        ({"Message": "no"}, "no"),
-        ({"type": "about:blank", "title": "Bad Request", "detail": "no"}, "Bad Request: no"),
-        ({"message": "no", "error": {"message": "no way"}}, "no way"),
-        (b'data: {"error": {"message": "no"}}\n\n', "no"),
-        (b'event: error\ndata: {"message": "no"}\n\n', "no"),
-        (b"no", "the service answered with status 400: no"),
-        (b'{"error": "cut', 'the service answered with status 400: {"error": "cut'),
-        (PAGE, "the service answered with status 400: Sign in"),
-        (b"<HTML><h1 class='x'>No &amp; no</h1>", "the service answered with status 400: No & no"),
-        (b"<Error><Code>7</Code><Message>no</Message></Error>",
-         "the service answered with status 400: 7 no"),
-        ("nö".encode("latin-1"), "the service answered with status 400: nö"),
-    ],
-    ids=repr,
-)  # fmt: skip
+@pytest.mark.parametrize(("body", "message"), [
+    ([{"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}}], "no"),
+    (["no", "never"], "no; never"),
+    ("no", "no"),
+    ({"error": "no"}, "no"),
+    ({"error": {"message": "no"}}, "no"),
+    ({"error": {"message": {"detail": "no"}}}, "no"),
+    ({"error": ["no"]}, "no"),
+    ({"error": {"name": ["is required"]}}, "name: is required"),
+    ({"error": "Bad Request", "message": "no", "statusCode": 400}, "Bad Request: no"),
+    ({"error": "invalid_grant", "error_description": "no"}, "invalid_grant: no"),
+    ({"error": True, "message": "no"}, "no"),
+    ({"error": {"message": '{"error": {"message": "no"}}'}}, "no"),
+    ({"error": {"message": "it failed", "metadata": {"raw": '{"detail": "no"}', "at": "x"}}},
+     "it failed: no"),
+    ({"error": {"message": "{it is no JSON"}}, "{it is no JSON"),
+    (b'\xef\xbb\xbf{"detail": "no"}', "no"),
+    ({"detail": "no"}, "no"),
+    ({"detail": {"message": "no"}}, "no"),
+    (
+        {
+            "detail": [
+                {"loc": ["body", "messages", 0], "msg": "Field required", "type": "missing"},
+                {"loc": ["body", "n"], "msg": "no", "type": "int", "input": "SECRET"},
+            ]
+        },
+        "body.messages.0: Field required; body.n: no",
+    ),
+    ({"errors": ["no"]}, "no"),
+    ({"errors": [{"code": 7, "message": "no"}], "success": False}, "no"),
+    ({"errors": {"messages": ["is required"], "n": ["no"]}}, "messages: is required; n: no"),
+    ({"msg": "no"}, "no"),
+    ({"Message": "no"}, "no"),
+    ({"type": "about:blank", "title": "Bad Request", "detail": "no"}, "Bad Request: no"),
+    ({"message": "no", "error": {"message": "no way"}}, "no way"),
+    (b'data: {"error": {"message": "no"}}\n\n', "no"),
+    (b'event: error\ndata: {"message": "no"}\n\n', "no"),
+    (b"no", "the service answered with status 400: no"),
+    (b'{"error": "cut', 'the service answered with status 400: {"error": "cut'),
+    (PAGE, "the service answered with status 400: Sign in"),
+    (b"<HTML><h1 class='x'>No &amp; no</h1>", "the service answered with status 400: No & no"),
+    (b"<Error><Code>7</Code><Message>no</Message></Error>",
+     "the service answered with status 400: 7 no"),
+    ("nö".encode("latin-1"), "the service answered with status 400: nö"),
+], ids=repr)  # fmt: skip
 def test_what_the_service_says_is_the_message(body: Any, message: str) -> None:
     charset = "text/plain; charset=iso-8859-1" if body == b"n\xf6" else ""
     assert error_message(body, content_type=charset) == message
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"", b" \r\n", b"\xff\xfe\x00\x01", b"\x1f\x8b\x08\x00" + bytes(range(200)), b"<p>", b"--",
-        b"[]", b"{}", b"[[[[", b"5", b'{"error": null}', b'{"detail": []}', b'{"choices": [{}]}',
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("body", [
+    b"", b" \r\n", b"\xff\xfe\x00\x01", b"\x1f\x8b\x08\x00" + bytes(range(200)), b"<p>", b"--",
+    b"[]", b"{}", b"[[[[", b"5", b'{"error": null}', b'{"detail": []}', b'{"choices": [{}]}',
+])  # fmt: skip
 def test_what_says_nothing_is_told_by_its_status(body: bytes) -> None:
     assert error_message(body) == "the service answered with status 400"
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (None, None), ("", None), ({}, None), ({"code": 1}, {"code": 1}),
-        ("a\nb", {"message": "a b"}), (5, {"message": "5"}),
-        ([{"message": "a"}, "b"], {"message": "a; b"}), ("\x07", {"message": r"'\x07'"}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("error", "expected"), [
+    (None, None), ("", None), ({}, None), ({"code": 1}, {"code": 1}),
+    ("a\nb", {"message": "a b"}), (5, {"message": "5"}),
+    ([{"message": "a"}, "b"], {"message": "a; b"}), ("\x07", {"message": r"'\x07'"}),
+])  # fmt: skip
 def test_an_error_of_any_type_is_an_object(error: Any, expected: Any) -> None:
     assert error_object({"error": error}) == expected
     assert error_object({}) is None
@@ -320,16 +304,13 @@ def test_what_another_service_answers_says_where_to_look() -> None:
     assert error_of_reply(ProviderReply(b"no", 400)).hint == ""
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        (PAGE, "the reply is a page of HTML, not JSON: Sign in"),
-        (b"\xef\xbb\xbf \n<html>", "the reply is a page of HTML, not JSON"),
-        (b"It works!", "the reply is a text, not JSON: It works!"),
-        (b"", "the reply is empty"),
-        (b" \n", "the reply is empty"),
-    ],
-)
+@pytest.mark.parametrize(("body", "message"), [
+    (PAGE, "the reply is a page of HTML, not JSON: Sign in"),
+    (b"\xef\xbb\xbf \n<html>", "the reply is a page of HTML, not JSON"),
+    (b"It works!", "the reply is a text, not JSON: It works!"),
+    (b"", "the reply is empty"),
+    (b" \n", "the reply is empty"),
+])  # fmt: skip
 def test_what_the_service_did_not_write_is_named(body: bytes, message: str) -> None:
     error = explain_unreadable(ProviderReply(body))
     assert error is not None
@@ -402,22 +383,19 @@ def test_a_prompt_beyond_the_window_is_told_by_its_code(word: str) -> None:
     assert type(service_error(400, "no", f"invalid_request_error {word}")) is ContextOverflow
 
 
-@pytest.mark.parametrize(
-    ("status", "message", "kind"),
-    [
-        (400, "max_tokens is too large: 5000. This model supports at most 4096 completion tokens",
-         BadRequest),
-        (413, "on tokens per minute (TPM): Limit 6, Requested 7, please reduce your message size",
-         BadRequest),
-        (413, "Request exceeds the maximum allowed number of bytes.", BadRequest),
-        (400, "the value of temperature exceeds the maximum of 2", BadRequest),
-        (400, "metadata.name is too long", BadRequest),
-        (400, "context_length is not a known parameter", BadRequest),
-        (400, "Too many tokens, please wait before trying again.", BadRequest),
-        (401, "this key may use no context window", AuthenticationFailed),
-        (429, "Too many tokens per day", RateLimited),
-        (503, "exceeds the available context size", ServiceUnavailable),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("status", "message", "kind"), [
+    (400, "max_tokens is too large: 5000. This model supports at most 4096 completion tokens",
+     BadRequest),
+    (413, "on tokens per minute (TPM): Limit 6, Requested 7, please reduce your message size",
+     BadRequest),
+    (413, "Request exceeds the maximum allowed number of bytes.", BadRequest),
+    (400, "the value of temperature exceeds the maximum of 2", BadRequest),
+    (400, "metadata.name is too long", BadRequest),
+    (400, "context_length is not a known parameter", BadRequest),
+    (400, "Too many tokens, please wait before trying again.", BadRequest),
+    (401, "this key may use no context window", AuthenticationFailed),
+    (429, "Too many tokens per day", RateLimited),
+    (503, "exceeds the available context size", ServiceUnavailable),
+])  # fmt: skip
 def test_other_errors_are_no_overflow(status: int, message: str, kind: type) -> None:
     assert type(service_error(status, message)) is kind

@@ -139,43 +139,40 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", refuse)
 
 
-@pytest.mark.parametrize(
-    ("form", "good", "built", "bad"),
-    [
-        (int, 5, 5, "5"),
-        (int, 5.0, 5, 5.5),
-        (float, 5, 5.0, "5"),
-        (str, "x", "x", 5),
-        (list[int], [1], [1], ["x"]),
-        (set[int], [1, 2], {1, 2}, [1, 1]),
-        (tuple[int, str], [1, "x"], (1, "x"), [1]),
-        (dict[str, int], {"a": 1}, {"a": 1}, {"a": "x"}),
-        (int | None, None, None, "x"),
-        (int | str, "x", "x", []),
-        (str | list[str], ["x"], ["x"], 5),
-        (Literal["a", "b"], "a", "a", "c"),
-        (Colour, "red", Colour.RED, "blue"),
-        (Point, {"x": 1}, Point(1), {"label": "p"}),
-        (list[Point], [{"x": 1}], [Point(1)], [{}]),
-        (Point | None, None, None, 5),
-        (Shape, {"first": {"x": 1}, "inner": [{"first": {"x": 2}}]},
-         Shape(Point(1), [Shape(Point(2))]), {"first": {"x": 1}, "inner": [{}]}),
-        (Line, {"start": {"x": 1}}, Line(Point(1)), {"start": {}}),
-        (Named, [1, "x"], Named(1, "x"), [1, 2]),
-        (Options, {"depth": 1}, {"depth": 1}, {"depth": "x"}),
-        (Pydantic, "x", ("model", "x"), 5),
-        (list[Pydantic], ["x"], [("model", "x")], [5]),
-        (Pydantic | None, None, None, 5),
-        (Comment, {"replies": [{}]}, Comment([Comment()]), {"replies": [5]}),
-        (Described, "x", Described("x"), {"text": "x"}),
-        (Renamed, {"b": 1}, Renamed(b=1), {"a": 1}),
-        (list[Model], [{"inner": {"y": 1}}], [Model(inner=Inner(y=1))], [{"inner": {}}]),
-        (dict[str, Tree], {"a": {"trees": [{}]}}, {"a": Tree(trees=[Tree()])}, {"a": {"trees": 5}}),
-        ({"type": "integer"}, 5, 5, "x"),
-        ({"multipleOf": 0.01}, 19.99, 19.99, 19.995),
-        ({"multipleOf": 0.01}, Decimal("19.99"), Decimal("19.99"), Decimal("19.995")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("form", "good", "built", "bad"), [
+    (int, 5, 5, "5"),
+    (int, 5.0, 5, 5.5),
+    (float, 5, 5.0, "5"),
+    (str, "x", "x", 5),
+    (list[int], [1], [1], ["x"]),
+    (set[int], [1, 2], {1, 2}, [1, 1]),
+    (tuple[int, str], [1, "x"], (1, "x"), [1]),
+    (dict[str, int], {"a": 1}, {"a": 1}, {"a": "x"}),
+    (int | None, None, None, "x"),
+    (int | str, "x", "x", []),
+    (str | list[str], ["x"], ["x"], 5),
+    (Literal["a", "b"], "a", "a", "c"),
+    (Colour, "red", Colour.RED, "blue"),
+    (Point, {"x": 1}, Point(1), {"label": "p"}),
+    (list[Point], [{"x": 1}], [Point(1)], [{}]),
+    (Point | None, None, None, 5),
+    (Shape, {"first": {"x": 1}, "inner": [{"first": {"x": 2}}]},
+     Shape(Point(1), [Shape(Point(2))]), {"first": {"x": 1}, "inner": [{}]}),
+    (Line, {"start": {"x": 1}}, Line(Point(1)), {"start": {}}),
+    (Named, [1, "x"], Named(1, "x"), [1, 2]),
+    (Options, {"depth": 1}, {"depth": 1}, {"depth": "x"}),
+    (Pydantic, "x", ("model", "x"), 5),
+    (list[Pydantic], ["x"], [("model", "x")], [5]),
+    (Pydantic | None, None, None, 5),
+    (Comment, {"replies": [{}]}, Comment([Comment()]), {"replies": [5]}),
+    (Described, "x", Described("x"), {"text": "x"}),
+    (Renamed, {"b": 1}, Renamed(b=1), {"a": 1}),
+    (list[Model], [{"inner": {"y": 1}}], [Model(inner=Inner(y=1))], [{"inner": {}}]),
+    (dict[str, Tree], {"a": {"trees": [{}]}}, {"a": Tree(trees=[Tree()])}, {"a": {"trees": 5}}),
+    ({"type": "integer"}, 5, 5, "x"),
+    ({"multipleOf": 0.01}, 19.99, 19.99, 19.995),
+    ({"multipleOf": 0.01}, Decimal("19.99"), Decimal("19.99"), Decimal("19.995")),
+])  # fmt: skip
 def test_a_class_is_built_from_what_fits(form: Any, good: Any, built: Any, bad: Any) -> None:
     checker = SchemaValidator(schema_of(form))
     checker.check(good)
@@ -232,43 +229,36 @@ def test_what_has_no_json_form_has_no_schema(form: Any) -> None:
         schema_of(form)
 
 
-@pytest.mark.parametrize(
-    ("value", "form", "why"),
-    [
-        ("bad", Pydantic, "no good"),
-        ({"x": 1.5}, Point, "expected an integer"),
-        ({"x": 1, "z": 2}, Point, "extra fields"),
-        ({"start": {"x": 1}, "z": 2}, Line, "extra fields"),
-    ],
-)
+@pytest.mark.parametrize(("value", "form", "why"), [
+    ("bad", Pydantic, "no good"),
+    ({"x": 1.5}, Point, "expected an integer"),
+    ({"x": 1, "z": 2}, Point, "extra fields"),
+    ({"start": {"x": 1}, "z": 2}, Line, "extra fields"),
+])  # fmt: skip
 def test_what_a_class_refuses_is_not_built(value: Any, form: Any, why: str) -> None:
     with pytest.raises(ValidationError, match=why):
         build(value, form)
 
 
-@pytest.mark.parametrize(
-    ("schema", "path"),
-    [
-        ({"type": "strin"}, "$.type"),
-        ({"properties": []}, "$.properties"),
-        ({"properties": {"a": {"minimum": "x"}}}, "$.properties.a.minimum"),
-        ({"required": "a"}, "$.required"),
-        ({"pattern": 5}, "$.pattern"),
-        ({"$ref": 5}, "$['$ref']"),
-        ({"minimum": 1, "exclusiveMinimum": True}, "$.exclusiveMinimum"),
-        ("x", "$"),
-        ([], "$"),
-        (5, ""),
-        (None, ""),
-        ({"$schema": 5}, ""),
-        ({"$schema": []}, ""),
-        ({"$schema": "http://["}, ""),
-        ({"const": nested(DEEP)}, ""),
-        (nested(DEEP, "items"), ""),
-        (nested(DEEP, "not"), ""),
-    ],
-    ids=lambda value: type(value).__name__,
-)
+@pytest.mark.parametrize(("schema", "path"), [
+    ({"type": "strin"}, "$.type"),
+    ({"properties": []}, "$.properties"),
+    ({"properties": {"a": {"minimum": "x"}}}, "$.properties.a.minimum"),
+    ({"required": "a"}, "$.required"),
+    ({"pattern": 5}, "$.pattern"),
+    ({"$ref": 5}, "$['$ref']"),
+    ({"minimum": 1, "exclusiveMinimum": True}, "$.exclusiveMinimum"),
+    ("x", "$"),
+    ([], "$"),
+    (5, ""),
+    (None, ""),
+    ({"$schema": 5}, ""),
+    ({"$schema": []}, ""),
+    ({"$schema": "http://["}, ""),
+    ({"const": nested(DEEP)}, ""),
+    (nested(DEEP, "items"), ""),
+    (nested(DEEP, "not"), ""),
+], ids=lambda value: type(value).__name__)  # fmt: skip
 def test_a_schema_that_is_wrong_is_refused_when_it_is_made(schema: Any, path: str) -> None:
     with pytest.raises(ValidationError) as caught:
         SchemaValidator(schema)
@@ -278,22 +268,18 @@ def test_a_schema_that_is_wrong_is_refused_when_it_is_made(schema: Any, path: st
 
 
 @pytest.mark.usefixtures("offline")
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"$ref": "http://127.0.0.1:9/schema"},
-        {"$ref": "https://example.com/schema#/$defs/a"},
-        {"$ref": "file:///etc/passwd"},
-        {"$id": "http://127.0.0.1:9/a", "$ref": "schema"},
-        {"$dynamicRef": "http://127.0.0.1:9/schema"},
-        {"$schema": DRAFT.format(7), "$ref": "http://127.0.0.1:9/schema"},
-        {"$schema": DRAFT.format(4), "id": "http://127.0.0.1:9/", "$ref": "schema"},
-        {"$schema": "http://127.0.0.1:9/dialect", "$ref": "#/schema"},
-        {"$ref": "#/$defs/schema"},
-        {"$ref": "#schema"},
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("schema", [
+    {"$ref": "http://127.0.0.1:9/schema"},
+    {"$ref": "https://example.com/schema#/$defs/a"},
+    {"$ref": "file:///etc/passwd"},
+    {"$id": "http://127.0.0.1:9/a", "$ref": "schema"},
+    {"$dynamicRef": "http://127.0.0.1:9/schema"},
+    {"$schema": DRAFT.format(7), "$ref": "http://127.0.0.1:9/schema"},
+    {"$schema": DRAFT.format(4), "id": "http://127.0.0.1:9/", "$ref": "schema"},
+    {"$schema": "http://127.0.0.1:9/dialect", "$ref": "#/schema"},
+    {"$ref": "#/$defs/schema"},
+    {"$ref": "#schema"},
+], ids=repr)  # fmt: skip
 def test_a_reference_to_elsewhere_is_an_error_and_loads_nothing(
     schema: dict[str, Any],
 ) -> None:
@@ -309,61 +295,50 @@ def test_a_reference_to_elsewhere_is_an_error_and_loads_nothing(
         checker.check_references()
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"$ref": "#"},
-        {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#b"}, "b": {"$anchor": "b"}}},
-        {"$id": "http://127.0.0.1:9/", "$ref": "a", "$defs": {"a": {"$id": "a"}}},
-        {"$schema": DRAFT.format(7), "$ref": "#/definitions/a", "definitions": {"a": {}}},
-        {"$dynamicRef": "#a", "$dynamicAnchor": "a"},
-        {"const": {"$ref": "elsewhere"}, "properties": {"$ref": {"type": "string"}}},
-        {"default": {"$ref": "elsewhere"}, "enum": [{"$ref": "elsewhere"}]},
-        True,
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("schema", [
+    {"$ref": "#"},
+    {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#b"}, "b": {"$anchor": "b"}}},
+    {"$id": "http://127.0.0.1:9/", "$ref": "a", "$defs": {"a": {"$id": "a"}}},
+    {"$schema": DRAFT.format(7), "$ref": "#/definitions/a", "definitions": {"a": {}}},
+    {"$dynamicRef": "#a", "$dynamicAnchor": "a"},
+    {"const": {"$ref": "elsewhere"}, "properties": {"$ref": {"type": "string"}}},
+    {"default": {"$ref": "elsewhere"}, "enum": [{"$ref": "elsewhere"}]},
+    True,
+], ids=repr)  # fmt: skip
 def test_references_to_what_is_there_are_in_order(schema: Any) -> None:
     SchemaValidator(schema).check_references()
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"$ref": "#/minimum", "minimum": 5},
-        {"$ref": "#/type", "type": "string"},
-        {"$ref": "#/required/0", "required": ["a"]},
-        {"$ref": "#"},
-        {"$ref": "http://["},
-        {"$schema": DRAFT.format(3), "extends": "x"},
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("schema", [
+    {"$ref": "#/minimum", "minimum": 5},
+    {"$ref": "#/type", "type": "string"},
+    {"$ref": "#/required/0", "required": ["a"]},
+    {"$ref": "#"},
+    {"$ref": "http://["},
+    {"$schema": DRAFT.format(3), "extends": "x"},
+], ids=repr)  # fmt: skip
 def test_a_reference_to_what_is_no_schema_is_an_error(schema: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         SchemaValidator(schema).check({"b": 1})
 
 
-@pytest.mark.parametrize(
-    ("schema", "good", "bad"),
-    [
-        ({"$schema": DRAFT.format(3), "properties": {"a": {"required": True}}}, {"a": 1}, {}),
-        ({"$schema": DRAFT.format(4), "minimum": 1, "exclusiveMinimum": True}, 2, 1),
-        ({"$schema": DRAFT.format(6), "const": 1}, 1, 2),
-        ({"$schema": DRAFT.format(7), "items": [{"type": "string"}]}, ["x"], [1]),
-        (
-            {
-                "$schema": "https://json-schema.org/draft/2019-09/schema",
-                "dependentRequired": {"a": ["b"]},
-            },
-            {"a": 1, "b": 2},
-            {"a": 1},
-        ),
-        ({"prefixItems": [{"type": "string"}]}, ["x"], [1]),
-        ({"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}}, "x", 1),
-        (False, None, 5),
-    ],
-)
+@pytest.mark.parametrize(("schema", "good", "bad"), [
+    ({"$schema": DRAFT.format(3), "properties": {"a": {"required": True}}}, {"a": 1}, {}),
+    ({"$schema": DRAFT.format(4), "minimum": 1, "exclusiveMinimum": True}, 2, 1),
+    ({"$schema": DRAFT.format(6), "const": 1}, 1, 2),
+    ({"$schema": DRAFT.format(7), "items": [{"type": "string"}]}, ["x"], [1]),
+    (
+        {
+            "$schema": "https://json-schema.org/draft/2019-09/schema",
+            "dependentRequired": {"a": ["b"]},
+        },
+        {"a": 1, "b": 2},
+        {"a": 1},
+    ),
+    ({"prefixItems": [{"type": "string"}]}, ["x"], [1]),
+    ({"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}}, "x", 1),
+    (False, None, 5),
+])  # fmt: skip
 def test_a_schema_names_its_draft(schema: Any, good: Any, bad: Any) -> None:
     checker = SchemaValidator(schema)
     if good is not None:
@@ -387,22 +362,18 @@ def test_a_long_value_is_not_told_in_full() -> None:
 
 
 @pytest.mark.timeout(10, method="signal")
-@pytest.mark.parametrize(
-    ("schema", "value"),
-    [
-        ({"pattern": CATASTROPHE}, LONG),
-        ({"$schema": DRAFT.format(4), "pattern": CATASTROPHE}, LONG),
-        ({"properties": {"a": {"allOf": [{"not": {"pattern": CATASTROPHE}}]}}}, {"a": LONG}),
-        ({"propertyNames": {"pattern": CATASTROPHE}}, {LONG: 1}),
-        ({"patternProperties": {CATASTROPHE: {}}}, {LONG: 1}),
-        ({"patternProperties": {CATASTROPHE: {}}, "additionalProperties": False}, {LONG: 1}),
-        ({"additionalProperties": False, "patternProperties": {CATASTROPHE: {}}}, {LONG: 1}),
-        ({"patternProperties": {CATASTROPHE: {}}, "unevaluatedProperties": False}, {LONG: 1}),
-        ({"$ref": "#/$defs/a", "$defs": {"a": {"pattern": CATASTROPHE}}}, LONG),
-        ({"items": {"pattern": CATASTROPHE}}, [LONG] * 1000),
-    ],
-    ids=lambda value: "" if isinstance(value, str) else repr(value)[:60],
-)
+@pytest.mark.parametrize(("schema", "value"), [
+    ({"pattern": CATASTROPHE}, LONG),
+    ({"$schema": DRAFT.format(4), "pattern": CATASTROPHE}, LONG),
+    ({"properties": {"a": {"allOf": [{"not": {"pattern": CATASTROPHE}}]}}}, {"a": LONG}),
+    ({"propertyNames": {"pattern": CATASTROPHE}}, {LONG: 1}),
+    ({"patternProperties": {CATASTROPHE: {}}}, {LONG: 1}),
+    ({"patternProperties": {CATASTROPHE: {}}, "additionalProperties": False}, {LONG: 1}),
+    ({"additionalProperties": False, "patternProperties": {CATASTROPHE: {}}}, {LONG: 1}),
+    ({"patternProperties": {CATASTROPHE: {}}, "unevaluatedProperties": False}, {LONG: 1}),
+    ({"$ref": "#/$defs/a", "$defs": {"a": {"pattern": CATASTROPHE}}}, LONG),
+    ({"items": {"pattern": CATASTROPHE}}, [LONG] * 1000),
+], ids=lambda value: "" if isinstance(value, str) else repr(value)[:60])  # fmt: skip
 def test_a_slow_pattern_is_ended(schema: Any, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patterns, "_SECONDS", 0.01)
     with pytest.raises(ValidationError):
@@ -429,14 +400,10 @@ def test_patterns_with_a_bound_mean_what_they_did() -> None:
         closed.check({"y": 1})
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        "(", "[z-a]", r"\p{Nonsense}", r"\k<n>", "(?<a b>x)", "(" * 5000 + ")" * 5000,
-        r"\u{110000}",
-    ],
-    ids=lambda pattern: pattern[:20],
-)  # fmt: skip
+@pytest.mark.parametrize("pattern", [
+    "(", "[z-a]", r"\p{Nonsense}", r"\k<n>", "(?<a b>x)", "(" * 5000 + ")" * 5000,
+    r"\u{110000}",
+], ids=lambda pattern: pattern[:20])  # fmt: skip
 def test_a_wrong_pattern_is_not_enforced(pattern: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "genai_host")
     checker = SchemaValidator(
@@ -468,13 +435,10 @@ def test_a_pattern_that_repeats_too_much_is_an_error_where_it_is_matched() -> No
             SchemaValidator({"pattern": pattern}).check("a")
 
 
-@pytest.mark.parametrize(
-    "properties",
-    [
-        pytest.param({"a": {"type": "string", "pattern": r"^\p{L}+$"}}, id="beside a pattern"),
-        pytest.param({"a": {}, "pattern": {}}, id="of a property called pattern"),
-    ],
-)
+@pytest.mark.parametrize("properties", [
+    pytest.param({"a": {"type": "string", "pattern": r"^\p{L}+$"}}, id="beside a pattern"),
+    pytest.param({"a": {}, "pattern": {}}, id="of a property called pattern"),
+])  # fmt: skip
 def test_unevaluated_properties_are_enforced(properties: dict[str, Any]) -> None:
     checker = SchemaValidator({"properties": properties, "unevaluatedProperties": False})
     checker.check(dict.fromkeys(properties, "é"))
@@ -482,23 +446,19 @@ def test_unevaluated_properties_are_enforced(properties: dict[str, Any]) -> None
         checker.check({"b": 1})
 
 
-@pytest.mark.parametrize(
-    ("schema", "value"),
-    [
-        ({"type": "string"}, nested(DEEP)),
-        ({"maxItems": 0}, nested(DEEP)),
-        ({"type": "array", "items": {"$ref": "#"}}, nested(DEEP)),
-        ({"uniqueItems": True}, [nested(DEEP), nested(DEEP)]),
-        ({"enum": [1]}, nested(DEEP)),
-        ({"multipleOf": 0.03}, 10**400 + 1),
-        ({"multipleOf": 0.01}, float("nan")),
-        ({"multipleOf": 2}, float("inf")),
-        ({"type": "integer"}, float("inf")),
-        ({"type": "integer"}, True),
-        ({"enum": [1]}, True),
-    ],
-    ids=lambda value: repr(value)[:40] if isinstance(value, dict) else "",
-)
+@pytest.mark.parametrize(("schema", "value"), [
+    ({"type": "string"}, nested(DEEP)),
+    ({"maxItems": 0}, nested(DEEP)),
+    ({"type": "array", "items": {"$ref": "#"}}, nested(DEEP)),
+    ({"uniqueItems": True}, [nested(DEEP), nested(DEEP)]),
+    ({"enum": [1]}, nested(DEEP)),
+    ({"multipleOf": 0.03}, 10**400 + 1),
+    ({"multipleOf": 0.01}, float("nan")),
+    ({"multipleOf": 2}, float("inf")),
+    ({"type": "integer"}, float("inf")),
+    ({"type": "integer"}, True),
+    ({"enum": [1]}, True),
+], ids=lambda value: repr(value)[:40] if isinstance(value, dict) else "")  # fmt: skip
 def test_no_value_breaks_a_checker(schema: Any, value: Any) -> None:
     with pytest.raises(ValidationError):
         SchemaValidator(schema).check(value)

@@ -77,22 +77,19 @@ def test_json_becomes_what_the_field_is() -> None:
     assert settings == Settings(seconds=5.0, tags=["a"], mode="1")
 
 
-@pytest.mark.parametrize(
-    ("table", "names", "hint"),
-    [
-        ({"endpont": "x"}, "unknown setting 'endpont'", "did you mean endpoint?"),
-        ({"zzz": 1}, "unknown setting 'zzz'", "endpoint, api_key, retries"),
-        ({"made": 2}, "unknown setting 'made'", ""),
-        ({"retries": "3"}, "retries: expected an integer, not a string", "how often"),
-        ({"retries": None}, "retries: expected an integer", "how often"),
-        ({"retries": -1}, "'retries' must be >= 0: -1", ""),
-        ({"tags": "abc"}, "tags: expected a list, not a string", ""),
-        ({"tags": ["a", 5]}, "tags: expected a string, not an integer", ""),
-        ({"seconds": True}, "seconds: expected a number", ""),
-        ({"mode": "slow"}, "slow not in literal", ""),
-        ({"api_key": "sk-1"}, "api_key is a secret and is not read from here", "X_KEY"),
-    ],
-)
+@pytest.mark.parametrize(("table", "names", "hint"), [
+    ({"endpont": "x"}, "unknown setting 'endpont'", "did you mean endpoint?"),
+    ({"zzz": 1}, "unknown setting 'zzz'", "endpoint, api_key, retries"),
+    ({"made": 2}, "unknown setting 'made'", ""),
+    ({"retries": "3"}, "retries: expected an integer, not a string", "how often"),
+    ({"retries": None}, "retries: expected an integer", "how often"),
+    ({"retries": -1}, "'retries' must be >= 0: -1", ""),
+    ({"tags": "abc"}, "tags: expected a list, not a string", ""),
+    ({"tags": ["a", 5]}, "tags: expected a string, not an integer", ""),
+    ({"seconds": True}, "seconds: expected a number", ""),
+    ({"mode": "slow"}, "slow not in literal", ""),
+    ({"api_key": "sk-1"}, "api_key is a secret and is not read from here", "X_KEY"),
+])  # fmt: skip
 def test_what_does_not_fit_is_refused_by_name(table: dict[str, Any], names: str, hint: str) -> None:
     error = refusal(table)
     assert names in error.message
@@ -107,14 +104,11 @@ def test_a_variable_that_does_not_fit_is_refused_by_name(text: str) -> None:
     assert error.hint == "how often"
 
 
-@pytest.mark.parametrize(
-    ("table", "missing", "hint"),
-    [
-        ({"size": 1, "bare": 1}, "name is missing", "name: name of it; or set X_NAME"),
-        ({"name": "n", "bare": 1}, "size is missing", "size: how large"),
-        ({"name": "n", "size": 1}, "bare is missing", "bare: "),
-    ],
-)
+@pytest.mark.parametrize(("table", "missing", "hint"), [
+    ({"size": 1, "bare": 1}, "name is missing", "name: name of it; or set X_NAME"),
+    ({"name": "n", "bare": 1}, "size is missing", "size: how large"),
+    ({"name": "n", "size": 1}, "bare is missing", "bare: "),
+])  # fmt: skip
 def test_what_is_required_is_asked_for(table: dict[str, Any], missing: str, hint: str) -> None:
     error = refusal(table, {}, Required, "f")
     assert (error.message, error.hint) == (f"f: {missing}", hint)

@@ -29,37 +29,34 @@ def in_pieces(data: bytes, places: list[int]) -> Iterator[bytes]:
         yield data[start:end]
 
 
-@pytest.mark.parametrize(
-    ("text", "events"),
-    [
-        (b"data: a\n\ndata: b\n\n", [(b"a", None), (b"b", None)]),
-        (b"data:a\n\n", [(b"a", None)]),
-        (b"data:  a\n\n", [(b" a", None)]),
-        (b"data: a\ndata: b\n\n", [(b"a\nb", None)]),
-        (b"data\n\n", [(b"", None)]),
-        (b'data: {"a":1}\ndata: {"b":2}\ndata: [DONE]\n\n',
-         [(b'{"a":1}', None), (b'{"b":2}', None), (b"[DONE]", None)]),
-        (b'data: {"a":1}\ndata: b\n\n', [(b'{"a":1}', None), (b"b", None)]),
-        (b'data: a\ndata: {"b":1}\n\n', [(b'a\n{"b":1}', None)]),
-        (b'data: {\ndata: "a":1}\n\n', [(b'{\n"a":1}', None)]),
-        (b'error: {"a":1}\n\n', [(b'{"a":1}', "error")]),
-        (b'data: a\n\n{"error":1}\n', [(b"a", None), (b'{"error":1}', None)]),
-        (b"data: a\n\n[DONE]\n\n", [(b"a", None), (b"[DONE]", None)]),
-        (b"data: a\n\nInternal Server Error\n", [(b"a", None)]),
-        (b"event: x\ndata: a\nid: 7\nretry: 5\n\n", [(b"a", "x")]),
-        (b": a comment\n\ndata: a\n: another\n\n", [(b"a", None)]),
-        (b"event: x\n\n", []),
-        (b"\n\n\ndata: a\n\n\n", [(b"a", None)]),
-        (b"data: a\r\n\r\ndata: b\r\n\r\n", [(b"a", None), (b"b", None)]),
-        (b"data: a\r\rdata: b\r\r", [(b"a", None), (b"b", None)]),
-        (b"\xef\xbb\xbfdata: a\n\n", [(b"a", None)]),
-        ("data: a\u2028b\u0085c\n\n".encode(), [("a\u2028b\u0085c".encode(), None)]),
-        (b"data: a\n\ndata: b", [(b"a", None), (b"b", None)]),
-        (b"data: a\n\ndata: b\n", [(b"a", None), (b"b", None)]),
-        (b"event: \xff\ndata: a\n\n", [(b"a", "\ufffd")]),
-        (b"", []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "events"), [
+    (b"data: a\n\ndata: b\n\n", [(b"a", None), (b"b", None)]),
+    (b"data:a\n\n", [(b"a", None)]),
+    (b"data:  a\n\n", [(b" a", None)]),
+    (b"data: a\ndata: b\n\n", [(b"a\nb", None)]),
+    (b"data\n\n", [(b"", None)]),
+    (b'data: {"a":1}\ndata: {"b":2}\ndata: [DONE]\n\n',
+     [(b'{"a":1}', None), (b'{"b":2}', None), (b"[DONE]", None)]),
+    (b'data: {"a":1}\ndata: b\n\n', [(b'{"a":1}', None), (b"b", None)]),
+    (b'data: a\ndata: {"b":1}\n\n', [(b'a\n{"b":1}', None)]),
+    (b'data: {\ndata: "a":1}\n\n', [(b'{\n"a":1}', None)]),
+    (b'error: {"a":1}\n\n', [(b'{"a":1}', "error")]),
+    (b'data: a\n\n{"error":1}\n', [(b"a", None), (b'{"error":1}', None)]),
+    (b"data: a\n\n[DONE]\n\n", [(b"a", None), (b"[DONE]", None)]),
+    (b"data: a\n\nInternal Server Error\n", [(b"a", None)]),
+    (b"event: x\ndata: a\nid: 7\nretry: 5\n\n", [(b"a", "x")]),
+    (b": a comment\n\ndata: a\n: another\n\n", [(b"a", None)]),
+    (b"event: x\n\n", []),
+    (b"\n\n\ndata: a\n\n\n", [(b"a", None)]),
+    (b"data: a\r\n\r\ndata: b\r\n\r\n", [(b"a", None), (b"b", None)]),
+    (b"data: a\r\rdata: b\r\r", [(b"a", None), (b"b", None)]),
+    (b"\xef\xbb\xbfdata: a\n\n", [(b"a", None)]),
+    ("data: a\u2028b\u0085c\n\n".encode(), [("a\u2028b\u0085c".encode(), None)]),
+    (b"data: a\n\ndata: b", [(b"a", None), (b"b", None)]),
+    (b"data: a\n\ndata: b\n", [(b"a", None), (b"b", None)]),
+    (b"event: \xff\ndata: a\n\n", [(b"a", "\ufffd")]),
+    (b"", []),
+])  # fmt: skip
 def test_server_sent_events(text: bytes, events: list[tuple[bytes, str | None]]) -> None:
     assert sse(text) == events
     assert sse(*(text[at : at + 1] for at in range(len(text)))) == events
@@ -93,14 +90,11 @@ def test_lines_of_json() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("read", "text"),
-    [
-        (read_sse, b'event: x\ndata: {"a": 1}\n\ndata: [2]\ndata: 3\n\ndata: 4\n\n'),
-        (read_sse, b"event: x\r\ndata: 1\r\n\r\ndata: 2\r\n\r\n"),
-        (read_ndjson, b'{"a": 1}\n\n  \n{"b": 2}\n{"c": 3}\n'),
-    ],
-)
+@pytest.mark.parametrize(("read", "text"), [
+    (read_sse, b'event: x\ndata: {"a": 1}\n\ndata: [2]\ndata: 3\n\ndata: 4\n\n'),
+    (read_sse, b"event: x\r\ndata: 1\r\n\r\ndata: 2\r\n\r\n"),
+    (read_ndjson, b'{"a": 1}\n\n  \n{"b": 2}\n{"c": 3}\n'),
+])  # fmt: skip
 def test_what_is_cut_at_any_byte_gives_whole_events_alone(read: StreamParser, text: bytes) -> None:
     expected = list(read([text]))
     counts = []

@@ -56,17 +56,13 @@ def shown(token: CachedToken, limits: Cancellation | None = None) -> str:
     return token.get(limits or Cancellation()).reveal()
 
 
-@pytest.mark.parametrize(
-    ("seconds", "lifetime", "options"),
-    [
-        (3600, 3540, {}),
-        (120, 60, {}),
-        (100, 50, {}),
-        (1, 0.5, {}),
-        (100, 90, {"early": 10}),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("seconds", "lifetime", "options"), [
+    (3600, 3540, {}),
+    (120, 60, {}),
+    (100, 50, {}),
+    (1, 0.5, {}),
+    (100, 90, {"early": 10}),
+], ids=str)  # fmt: skip
 def test_token_is_renewed_before_expiry(
     clock: ManualClock, seconds: float, lifetime: float, options: Any
 ) -> None:

@@ -37,29 +37,26 @@ def nothing(arguments: Mapping[str, Any], run: ToolContext) -> None:
 
 
 class TestTool:
-    @pytest.mark.parametrize(
-        ("fields", "wrong"),
-        [
-            ({"name": ""}, "Tool: name must be a string that matches"),
-            ({"name": "1st"}, "name must be a string that matches"),
-            ({"name": "a b"}, "name must be a string that matches"),
-            ({"name": "a\n"}, "name must be a string that matches"),
-            ({"name": "x" * 65}, "name must be a string that matches"),
-            ({"name": None}, "name must be a string that matches"),
-            ({"description": " "}, "Tool 't': description must be a non-blank string"),
-            ({"description": None}, "description must be"),
-            ({"run": "run"}, "run must be a callable"),
-            ({"parameters": []}, "parameters must be a JSON Schema, or a function"),
-            ({"parameters": {1: {}}}, "parameters must be"),
-            ({"approval": "maybe"}, "approval must be one of allow, ask, deny"),
-            ({"approval": ["ask"]}, "approval must be"),
-            ({"idempotent": 1}, "idempotent must be True or False"),
-            ({"timeout": 0}, "timeout must be a number of seconds above 0"),
-            ({"timeout": float("inf")}, "timeout must be"),
-            ({"timeout": True}, "timeout must be"),
-            ({"available_when": None}, "available_when must be a callable"),
-        ],
-    )
+    @pytest.mark.parametrize(("fields", "wrong"), [
+        ({"name": ""}, "Tool: name must be a string that matches"),
+        ({"name": "1st"}, "name must be a string that matches"),
+        ({"name": "a b"}, "name must be a string that matches"),
+        ({"name": "a\n"}, "name must be a string that matches"),
+        ({"name": "x" * 65}, "name must be a string that matches"),
+        ({"name": None}, "name must be a string that matches"),
+        ({"description": " "}, "Tool 't': description must be a non-blank string"),
+        ({"description": None}, "description must be"),
+        ({"run": "run"}, "run must be a callable"),
+        ({"parameters": []}, "parameters must be a JSON Schema, or a function"),
+        ({"parameters": {1: {}}}, "parameters must be"),
+        ({"approval": "maybe"}, "approval must be one of allow, ask, deny"),
+        ({"approval": ["ask"]}, "approval must be"),
+        ({"idempotent": 1}, "idempotent must be True or False"),
+        ({"timeout": 0}, "timeout must be a number of seconds above 0"),
+        ({"timeout": float("inf")}, "timeout must be"),
+        ({"timeout": True}, "timeout must be"),
+        ({"available_when": None}, "available_when must be a callable"),
+    ])  # fmt: skip
     def test_a_wrong_field_is_told_at_once(self, fields: dict[str, Any], wrong: str) -> None:
         with pytest.raises(TypeError) as caught:
             Tool(**{"name": "t", "description": "d", "run": nothing, **fields})
@@ -77,17 +74,14 @@ class TestTool:
 
 
 class TestOutput:
-    @pytest.mark.parametrize(
-        ("value", "content"),
-        [
-            (None, ()),
-            ("", (Text(""),)),
-            ("a", (Text("a"),)),
-            (PICTURE, (PICTURE,)),
-            (["a", PICTURE], (Text("a"), PICTURE)),
-            ((), ()),
-        ],
-    )
+    @pytest.mark.parametrize(("value", "content"), [
+        (None, ()),
+        ("", (Text(""),)),
+        ("a", (Text("a"),)),
+        (PICTURE, (PICTURE,)),
+        (["a", PICTURE], (Text("a"), PICTURE)),
+        ((), ()),
+    ])  # fmt: skip
     def test_its_content_is_what_is_handy_to_write(self, value: Any, content: Any) -> None:
         assert output_of(value) == ToolOutput(value) == ToolOutput(content)
         assert ToolOutput(value).content == content
@@ -99,13 +93,10 @@ class TestOutput:
         with pytest.raises((ValidationError, TypeError)):
             output_of(value)
 
-    @pytest.mark.parametrize(
-        "fields",
-        [
-            {"error": "yes"}, {"ends": 1}, {"reactions": [1]}, {"reactions": [{"no": "type"}]},
-            {"reactions": {"type": "message"}}, {"context": [1]}, {"context": {1: 2}},
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize("fields", [
+        {"error": "yes"}, {"ends": 1}, {"reactions": [1]}, {"reactions": [{"no": "type"}]},
+        {"reactions": {"type": "message"}}, {"context": [1]}, {"context": {1: 2}},
+    ])  # fmt: skip
     def test_a_wrong_field_is_refused(self, fields: Any) -> None:
         with pytest.raises(TypeError):
             ToolOutput("x", **fields)
@@ -196,19 +187,16 @@ class TestTypedFunctions:
         with pytest.raises(ValidationError, match="unknown argument"):
             built.run(arguments, context)
 
-    @pytest.mark.parametrize(
-        ("result", "output"),
-        [
-            (None, None),
-            ("text", "text"),
-            (["a", "b"], ["a", "b"]),
-            (3, "3"),
-            ([], "[]"),
-            ({"a": 1}, '{"a":1}'),
-            (Place(1.5), '{"latitude":1.5}'),
-            (ToolOutput("x", ends=True), ToolOutput("x", ends=True)),
-        ],
-    )
+    @pytest.mark.parametrize(("result", "output"), [
+        (None, None),
+        ("text", "text"),
+        (["a", "b"], ["a", "b"]),
+        (3, "3"),
+        ([], "[]"),
+        ({"a": 1}, '{"a":1}'),
+        (Place(1.5), '{"latitude":1.5}'),
+        (ToolOutput("x", ends=True), ToolOutput("x", ends=True)),
+    ])  # fmt: skip
     def test_what_it_returns_is_its_output_or_json(self, result: Any, output: Any) -> None:
         def give() -> Any:
             """Give."""

@@ -78,18 +78,15 @@ def sent(host: Host, provider: str) -> list[dict[str, Any]]:
     return list(instance.requests)
 
 
-@pytest.mark.parametrize(
-    ("lacks", "fields", "content", "expected"),
-    [
-        (set(), {}, "hi", "poor"),
-        ({"tools"}, {}, "hi", "poor"),
-        ({"tools"}, {"tools": [TOOL]}, "hi", "rich"),
-        ({"schema", "images", "stream"}, {"tools": [TOOL]}, "hi", "poor"),
-        ({"images"}, {}, "hi", "poor"),
-        ({"images"}, {}, Image(b"x", "image/png"), "rich"),
-        ({"images"}, {}, ToolResult("1", content=[Image(b"x", "image/png")]), "rich"),
-    ],
-)
+@pytest.mark.parametrize(("lacks", "fields", "content", "expected"), [
+    (set(), {}, "hi", "poor"),
+    ({"tools"}, {}, "hi", "poor"),
+    ({"tools"}, {"tools": [TOOL]}, "hi", "rich"),
+    ({"schema", "images", "stream"}, {"tools": [TOOL]}, "hi", "poor"),
+    ({"images"}, {}, "hi", "poor"),
+    ({"images"}, {}, Image(b"x", "image/png"), "rich"),
+    ({"images"}, {}, ToolResult("1", content=[Image(b"x", "image/png")]), "rich"),
+])  # fmt: skip
 def test_the_best_route_that_can_do_it_is_taken(
     stage: Any, lacks: set[str], fields: Any, content: Any, expected: str
 ) -> None:

@@ -30,14 +30,11 @@ class Noted:
         self._notes.append((error, route, report))
 
 
-@pytest.mark.parametrize(
-    ("raised", "reported"),
-    [
-        (None, None),
-        (ServiceUnavailable("down"), ServiceUnavailable("down")),
-        (GeneratorExit(), Cancelled("abandoned")),
-    ],
-)
+@pytest.mark.parametrize(("raised", "reported"), [
+    (None, None),
+    (ServiceUnavailable("down"), ServiceUnavailable("down")),
+    (GeneratorExit(), Cancelled("abandoned")),
+])  # fmt: skip
 def test_it_learns_of_the_end(raised: BaseException | None, reported: GenaiError | None) -> None:
     notes: list[Any] = []
     report = CallRecord()

@@ -45,28 +45,24 @@ REQUEST = PassedRequest("wire", {"model": EncodedJson(b'"x"'), "seed": EncodedJs
 CANDIDATE = Candidate(Model("m", ["wire"]), "p", "wire", parameters={"extra_body": {}})
 
 
-@pytest.mark.parametrize(
-    ("request_", "candidate", "fits"),
-    [
-        ({}, {}, True),
-        ({}, {"dialect": "other"}, False),
-        ({}, {"parameters": {}}, False),
-        ({"operation": "count"}, {"parameters": {}}, True),
-        ({}, {"defaults": {"seed": 1}}, False),
-        ({"stream": True}, {}, False),
-        ({"stream": True}, {"capabilities": frozenset({"stream"})}, True),
-        ({}, {"serve": DialectEndpoint(path="/v1/other")}, True),
-        ({}, {"serve": DialectEndpoint(extra_fields={"a": 1})}, False),
-        ({}, {"serve": DialectEndpoint(omit_fields=("a",))}, False),
-        ({}, {"serve": DialectEndpoint(header_to_body={"a": "b"})}, False),
-        ({}, {"variant": {"form": "usual", "more": 1}}, False),
-        ({}, {"variant": {"form": "other"}}, False),
-        ({}, {"variant": {}}, False),
-        ({"neutral": frozenset({"form"})}, {"variant": {"form": "other"}}, True),
-        ({"renamed": {"form": "seed"}}, {"variant": {"form": "other"}}, True),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("request_", "candidate", "fits"), [
+    ({}, {}, True),
+    ({}, {"dialect": "other"}, False),
+    ({}, {"parameters": {}}, False),
+    ({"operation": "count"}, {"parameters": {}}, True),
+    ({}, {"defaults": {"seed": 1}}, False),
+    ({"stream": True}, {}, False),
+    ({"stream": True}, {"capabilities": frozenset({"stream"})}, True),
+    ({}, {"serve": DialectEndpoint(path="/v1/other")}, True),
+    ({}, {"serve": DialectEndpoint(extra_fields={"a": 1})}, False),
+    ({}, {"serve": DialectEndpoint(omit_fields=("a",))}, False),
+    ({}, {"serve": DialectEndpoint(header_to_body={"a": "b"})}, False),
+    ({}, {"variant": {"form": "usual", "more": 1}}, False),
+    ({}, {"variant": {"form": "other"}}, False),
+    ({}, {"variant": {}}, False),
+    ({"neutral": frozenset({"form"})}, {"variant": {"form": "other"}}, True),
+    ({"renamed": {"form": "seed"}}, {"variant": {"form": "other"}}, True),
+], ids=str)  # fmt: skip
 def test_requests_that_pass(
     request_: dict[str, Any], candidate: dict[str, Any], fits: bool
 ) -> None:

@@ -92,53 +92,50 @@ DOWN, SHUT = ServiceUnavailable("down"), CircuitOpen("shut", retry_after=9)
 
 
 class TestHowOften:
-    @pytest.mark.parametrize(
-        ("routes", "outcomes", "expected", "calls"),
-        [
-            pytest.param("a", {"a": ["yes"]}, "yes", "a", id="what succeeds is called once"),
-            pytest.param("a", {"a": [DOWN]}, DOWN, "aaa", id="three times a route"),
+    @pytest.mark.parametrize(("routes", "outcomes", "expected", "calls"), [
+        pytest.param("a", {"a": ["yes"]}, "yes", "a", id="what succeeds is called once"),
+        pytest.param("a", {"a": [DOWN]}, DOWN, "aaa", id="three times a route"),
+        pytest.param(
+            "abc",
+            {each: [ServiceUnavailable(each)] for each in "abc"},
+            ServiceUnavailable("c"),
+            "aaabbc",
+            id="six calls in all, and the last error is told",
+        ),
+        pytest.param(
+            "aab",
+            {"a": [DOWN], "b": ["yes"]},
+            "yes",
+            "aaab",
+            id="the next route is one at another provider",
+        ),
+        pytest.param(
+            "abb",
+            {"a": [DOWN], "b": [UnsupportedPart("x"), "yes"]},
+            "yes",
+            "aaabb",
+            id="another dialect there may be asked",
+        ),
+        pytest.param(
+            "ab",
+            {"a": [SHUT], "b": [DOWN, "yes"]},
+            "yes",
+            "abb",
+            id="an open circuit is no call",
+        ),
+        pytest.param("a", {"a": [SHUT]}, SHUT, "a", id="nor is one of the last route"),
+        *(
             pytest.param(
-                "abc",
-                {each: [ServiceUnavailable(each)] for each in "abc"},
-                ServiceUnavailable("c"),
-                "aaabbc",
-                id="six calls in all, and the last error is told",
-            ),
-            pytest.param(
-                "aab",
-                {"a": [DOWN], "b": ["yes"]},
-                "yes",
-                "aaab",
-                id="the next route is one at another provider",
-            ),
-            pytest.param(
-                "abb",
-                {"a": [DOWN], "b": [UnsupportedPart("x"), "yes"]},
-                "yes",
-                "aaabb",
-                id="another dialect there may be asked",
-            ),
-            pytest.param(
-                "ab",
-                {"a": [SHUT], "b": [DOWN, "yes"]},
-                "yes",
-                "abb",
-                id="an open circuit is no call",
-            ),
-            pytest.param("a", {"a": [SHUT]}, SHUT, "a", id="nor is one of the last route"),
-            *(
-                pytest.param(
-                    "ab", {"a": [each], "b": ["never"]}, each, "a", id=f"no pass: {each!r}"
-                )
-                for each in (
-                    BadRequest("x", status=400),
-                    AuthenticationFailed("x", status=401),
-                    ContextOverflow("x", status=400),
-                    Cancelled("x"),
-                )
-            ),
-        ],
-    )
+                "ab", {"a": [each], "b": ["never"]}, each, "a", id=f"no pass: {each!r}"
+            )
+            for each in (
+                BadRequest("x", status=400),
+                AuthenticationFailed("x", status=401),
+                ContextOverflow("x", status=400),
+                Cancelled("x"),
+            )
+        ),
+    ])  # fmt: skip
     def test_calls(self, routes: str, outcomes: Any, expected: Any, calls: str) -> None:
         service = Service(**outcomes)
         assert attempt(service, *routes) == expected

@@ -244,31 +244,25 @@ class TestParameters:
         assert body["chat_template_kwargs"] == {"enable_thinking": False}
         assert body["parameters"] == {"temperature": 0.1, "max_tokens": 5, "min_p": 0.5}
 
-    @pytest.mark.parametrize(
-        ("extra", "place"),
-        [
-            ({"variant": {}, "secret": 1}, "extra_body.secret cannot be set"),
-            ({"parameters": {"temperature": 1}}, "extra_body.parameters.temperature cannot be set"),
-            ({"parameters": 1}, "extra_body.parameters cannot be set"),
-            ({"variant": {"name": 1}}, "extra_body.variant.name cannot be set"),
-            ({"choice": "any"}, "extra_body cannot set choice"),
-            ({"secret": {"a": 1}}, "extra_body.secret cannot be set"),
-        ],
-    )
+    @pytest.mark.parametrize(("extra", "place"), [
+        ({"variant": {}, "secret": 1}, "extra_body.secret cannot be set"),
+        ({"parameters": {"temperature": 1}}, "extra_body.parameters.temperature cannot be set"),
+        ({"parameters": 1}, "extra_body.parameters cannot be set"),
+        ({"variant": {"name": 1}}, "extra_body.variant.name cannot be set"),
+        ({"choice": "any"}, "extra_body cannot set choice"),
+        ({"secret": {"a": 1}}, "extra_body.secret cannot be set"),
+    ])  # fmt: skip
     def test_what_the_host_writes_is_kept(self, open_host: Host, extra: Any, place: str) -> None:
         with pytest.raises(InvalidParameter, match=place):
             say(open_host, extra_body=extra)
 
-    @pytest.mark.parametrize(
-        ("extra", "why"),
-        [
-            ({"model": "x", "messages": []}, "extra_body cannot set messages, model: the host"),
-            ({"stream": True}, "extra_body cannot set stream: the host"),
-            ({"tools": []}, "extra_body cannot set tools: the host"),
-            ([1], "expected an object"),
-            ({"a": float("nan")}, "not JSON"),
-        ],
-    )
+    @pytest.mark.parametrize(("extra", "why"), [
+        ({"model": "x", "messages": []}, "extra_body cannot set messages, model: the host"),
+        ({"stream": True}, "extra_body cannot set stream: the host"),
+        ({"tools": []}, "extra_body cannot set tools: the host"),
+        ([1], "expected an object"),
+        ({"a": float("nan")}, "not JSON"),
+    ])  # fmt: skip
     def test_its_fields_are_refused_early(self, open_host: Host, extra: Any, why: str) -> None:
         with pytest.raises(InvalidParameter, match=why):
             open_host.open("chat", "m", parameters={"extra_body": extra})
@@ -320,26 +314,23 @@ class TestParameters:
 
 
 class TestErrors:
-    @pytest.mark.parametrize(
-        ("reply", "kind", "message"),
-        [
-            (ProviderReply(b"provider", 400), RateLimited, "as the provider says"),
-            (ProviderReply(b"dialect", 400), BadRequest, "as the dialect says"),
-            (ProviderReply(b"", 300), BadRequest, "status 300"),
-            (ProviderReply(b"", 401), AuthenticationFailed, "status 401"),
-            (ProviderReply(b"", 403), AuthenticationFailed, "status 403"),
-            (ProviderReply(b"", 404), BadRequest, "status 404"),
-            (ProviderReply(b"", 408), ServiceUnavailable, "status 408"),
-            (ProviderReply(b"", 422), BadRequest, "status 422"),
-            (ProviderReply(b"", 429), RateLimited, "status 429"),
-            (ProviderReply(b"", 500), ServiceUnavailable, "status 500"),
-            (ProviderReply(b"", 529), ServiceUnavailable, "status 529"),
-            (ProviderReply(b'{"detail": "no"}', 400), BadRequest, "^no$"),
-            (ProviderReply(b'[{"error": {"message": "no"}}]', 503), ServiceUnavailable, "^no$"),
-            (ProviderReply(b"deep"), MalformedReply, "nested too deeply"),
-            (ProviderReply(b"odd"), PluginError, "dialect wire returned a int"),
-        ],
-    )
+    @pytest.mark.parametrize(("reply", "kind", "message"), [
+        (ProviderReply(b"provider", 400), RateLimited, "as the provider says"),
+        (ProviderReply(b"dialect", 400), BadRequest, "as the dialect says"),
+        (ProviderReply(b"", 300), BadRequest, "status 300"),
+        (ProviderReply(b"", 401), AuthenticationFailed, "status 401"),
+        (ProviderReply(b"", 403), AuthenticationFailed, "status 403"),
+        (ProviderReply(b"", 404), BadRequest, "status 404"),
+        (ProviderReply(b"", 408), ServiceUnavailable, "status 408"),
+        (ProviderReply(b"", 422), BadRequest, "status 422"),
+        (ProviderReply(b"", 429), RateLimited, "status 429"),
+        (ProviderReply(b"", 500), ServiceUnavailable, "status 500"),
+        (ProviderReply(b"", 529), ServiceUnavailable, "status 529"),
+        (ProviderReply(b'{"detail": "no"}', 400), BadRequest, "^no$"),
+        (ProviderReply(b'[{"error": {"message": "no"}}]', 503), ServiceUnavailable, "^no$"),
+        (ProviderReply(b"deep"), MalformedReply, "nested too deeply"),
+        (ProviderReply(b"odd"), PluginError, "dialect wire returned a int"),
+    ])  # fmt: skip
     def test_provider_then_dialect_then_status_explain_a_failure(
         self, host: Host, reply: ProviderReply, kind: type[GenaiError], message: str
     ) -> None:
@@ -349,24 +340,20 @@ class TestErrors:
         assert type(caught.value) is kind
         assert (caught.value.model, caught.value.provider) == ("m", "echo")
 
-    @pytest.mark.parametrize(
-        ("headers", "seconds"),
-        [
-            ({}, None),
-            ({"Retry-After": "5"}, 5.0),
-            ({"retry-after": "-1"}, 0.0),
-            ({"retry-after": "inf"}, None),
-            ({"retry-after": "1e300"}, 1e9),
-            ({"retry-after": "120, 130"}, 120.0),
-            ({"retry-after": "soon"}, None),
-            ({"retry-after": "Thu, 01 Jan 2026 00:01:00 GMT"}, 60.0),
-            ({"retry-after": "Wed, 31 Dec 2025 23:59:00 GMT"}, 0.0),
-            ({"retry-after": "Thu, 01 Jan 2026 00:01:00 -0000"}, None),
-            ({"retry-after": "5", "retry-after-ms": "1500"}, 1.5),
-            ({"retry-after": "5", "retry-after-ms": "x"}, 5.0),
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize(("headers", "seconds"), [
+        ({}, None),
+        ({"Retry-After": "5"}, 5.0),
+        ({"retry-after": "-1"}, 0.0),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "1e300"}, 1e9),
+        ({"retry-after": "120, 130"}, 120.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "Thu, 01 Jan 2026 00:01:00 GMT"}, 60.0),
+        ({"retry-after": "Wed, 31 Dec 2025 23:59:00 GMT"}, 0.0),
+        ({"retry-after": "Thu, 01 Jan 2026 00:01:00 -0000"}, None),
+        ({"retry-after": "5", "retry-after-ms": "1500"}, 1.5),
+        ({"retry-after": "5", "retry-after-ms": "x"}, 5.0),
+    ], ids=str)  # fmt: skip
     def test_the_wait_that_a_service_requests_is_read(
         self, make_host: MakeHost, clock: ManualClock, headers: Any, seconds: float | None
     ) -> None:
@@ -598,18 +585,15 @@ def _call(number: int, malformed: str = "") -> ToolCall:
     return ToolCall("1", "f", {"n": number} if number else {}, malformed)
 
 
-@pytest.mark.parametrize(
-    ("streamed", "result", "rest"),
-    [
-        ([], [_call(1)], [_call(1)]),
-        ([_call(1)], [_call(1)], []),
-        ([_call(0)], [_call(1)], []),  # the chunk may have less of it
-        ([_call(1), _call(2)], [_call(1)], []),
-        ([_call(1)], [_call(2), _call(1)], [_call(2)]),
-        ([_call(0, "x")], [_call(0, "y"), _call(0, "x")], [_call(0, "y")]),
-        ([_call(1)], [_call(1), _call(1)], [_call(1)]),
-    ],
-)
+@pytest.mark.parametrize(("streamed", "result", "rest"), [
+    ([], [_call(1)], [_call(1)]),
+    ([_call(1)], [_call(1)], []),
+    ([_call(0)], [_call(1)], []),  # the chunk may have less of it
+    ([_call(1), _call(2)], [_call(1)], []),
+    ([_call(1)], [_call(2), _call(1)], [_call(2)]),
+    ([_call(0, "x")], [_call(0, "y"), _call(0, "x")], [_call(0, "y")]),
+    ([_call(1)], [_call(1), _call(1)], [_call(1)]),
+])  # fmt: skip
 def test_calls_that_were_not_streamed_are_found_by_their_content(
     streamed: list[ToolCall], result: list[ToolCall], rest: list[ToolCall]
 ) -> None:
@@ -622,13 +606,10 @@ def test_calls_that_were_not_streamed_are_found_by_their_content(
     assert len(calls) == len(pieces)
 
 
-@pytest.mark.parametrize(
-    ("streamed", "tool_calls"),
-    [
-        pytest.param([G], [("1", "g"), ("call_1", "f")], id="the call that was not streamed"),
-        pytest.param([F, G], [("1", "f"), ("call_1", "g")], id="each once"),
-    ],
-)
+@pytest.mark.parametrize(("streamed", "tool_calls"), [
+    pytest.param([G], [("1", "g"), ("call_1", "f")], id="the call that was not streamed"),
+    pytest.param([F, G], [("1", "f"), ("call_1", "g")], id="each once"),
+])  # fmt: skip
 def test_calls_are_given_with_ids_of_their_own(host: Host, streamed: Any, tool_calls: Any) -> None:
     events = [{"delta": {"tool_call": each}} for each in streamed]
     streaming(host, *events, {"end": reply_form([F, G], "tool_calls")})

@@ -46,17 +46,14 @@ def test_the_schema_is_asked_for_in_a_last_system_message() -> None:
     assert len(call.messages) == 1
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"a": 1}',
-        ' \n{"a": 1}\n',
-        '```json\n{"a": 1}\n```',
-        '```\n{"a": 1}\n```',
-        '\n\n```json\n{"a": 1}\n```\n\n',
-        '```json   \n\n{"a":\n1}\n\n   ```',
-    ],
-)
+@pytest.mark.parametrize("text", [
+    '{"a": 1}',
+    ' \n{"a": 1}\n',
+    '```json\n{"a": 1}\n```',
+    '```\n{"a": 1}\n```',
+    '\n\n```json\n{"a": 1}\n```\n\n',
+    '```json   \n\n{"a":\n1}\n\n   ```',
+])  # fmt: skip
 def test_the_value_of_the_text_is_added(text: str) -> None:
     result = with_value(completion_of(text, vendor="end"), SchemaValidator(SCHEMA))
     assert result.value == {"a": 1}
@@ -69,25 +66,21 @@ def test_any_json_is_a_value(value: Any) -> None:
     assert with_value(completion_of(f"```json\n{json.dumps(value)}\n```"), ANYTHING).value == value
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "The answer is 1.",
-        '{"a": 1',
-        '{"a": 1} and more',
-        'Here it is: ```json\n{"a": 1}\n```',
-        '```json\n{"a": 1}',
-        "[" * 100_000,
-        "[" * 100_000 + "]" * 100_000,
-        "1" * 5_000,
-        "NaN",
-        '{"a": NaN}',
-        '{"a": 1, "b": Infinity}',
-        '{"a": 1, "b": [-Infinity]}',
-    ],
-    ids=lambda text: text[:24],
-)
+@pytest.mark.parametrize("text", [
+    "",
+    "The answer is 1.",
+    '{"a": 1',
+    '{"a": 1} and more',
+    'Here it is: ```json\n{"a": 1}\n```',
+    '```json\n{"a": 1}',
+    "[" * 100_000,
+    "[" * 100_000 + "]" * 100_000,
+    "1" * 5_000,
+    "NaN",
+    '{"a": NaN}',
+    '{"a": 1, "b": Infinity}',
+    '{"a": 1, "b": [-Infinity]}',
+], ids=lambda text: text[:24])  # fmt: skip
 def test_what_is_no_json_is_no_answer(text: str) -> None:
     with pytest.raises(OutputValidationError) as caught:
         with_value(completion_of(text, vendor="end_turn"), ANYTHING)
@@ -96,19 +89,15 @@ def test_what_is_no_json_is_no_answer(text: str) -> None:
     assert (error.reason, error.detail, error.hint) == ("end_turn", text, "")
 
 
-@pytest.mark.parametrize(
-    ("schema", "text"),
-    [
-        (SCHEMA, "{}"),
-        (SCHEMA, '{"a": "x"}'),
-        (SCHEMA, "[1]"),
-        ({"multipleOf": 0.03}, "1" + "0" * 400),
-        ({"pattern": "^(a|a)*$"}, '"' + "a" * 60 + 'b"'),
-        ({"$ref": "http://127.0.0.1:9/x"}, "1"),
-        ({"type": "string"}, "[" * 500 + "]" * 500),
-    ],
-    ids=lambda value: repr(value)[:40],
-)
+@pytest.mark.parametrize(("schema", "text"), [
+    (SCHEMA, "{}"),
+    (SCHEMA, '{"a": "x"}'),
+    (SCHEMA, "[1]"),
+    ({"multipleOf": 0.03}, "1" + "0" * 400),
+    ({"pattern": "^(a|a)*$"}, '"' + "a" * 60 + 'b"'),
+    ({"$ref": "http://127.0.0.1:9/x"}, "1"),
+    ({"type": "string"}, "[" * 500 + "]" * 500),
+], ids=lambda value: repr(value)[:40])  # fmt: skip
 def test_what_does_not_fit_the_schema_is_no_answer(schema: Any, text: str) -> None:
     with pytest.raises(OutputValidationError) as caught:
         with_value(completion_of(text), SchemaValidator(schema))
@@ -123,17 +112,13 @@ def test_an_answer_that_was_cut_says_so() -> None:
 
 
 @pytest.mark.timeout(10, method="signal")
-@pytest.mark.parametrize(
-    "text",
-    [
-        "```json" + "\n" * 6_000,
-        "```json\n{" + "\n" * 6_000,
-        "```json\n" + " \n" * 6_000 + "{",
-        "```" + "\n```" * 6_000 + "x",
-        " " * 20_000 + "x",
-    ],
-    ids=lambda text: repr(text[:12]),
-)
+@pytest.mark.parametrize("text", [
+    "```json" + "\n" * 6_000,
+    "```json\n{" + "\n" * 6_000,
+    "```json\n" + " \n" * 6_000 + "{",
+    "```" + "\n```" * 6_000 + "x",
+    " " * 20_000 + "x",
+], ids=lambda text: repr(text[:12]))  # fmt: skip
 def test_an_answer_that_repeats_itself_is_read_quickly(text: str) -> None:
     """As models do that are held to JSON and have nothing to say."""
     with pytest.raises(OutputValidationError):

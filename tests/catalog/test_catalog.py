@@ -147,14 +147,11 @@ class TestNames:
         for name in ("claude", "sonnet"):
             assert {each.model.name for each in catalog().resolve(name)} == {"claude"}
 
-    @pytest.mark.parametrize(
-        ("declared", "name"),
-        [
-            ("first/x@first+chat-wire", "first/x@first+chat-wire"),
-            ("claude@20260101", "claude@20260101"),
-            ("claude@20260101", "claude@20260101@first"),
-        ],
-    )
+    @pytest.mark.parametrize(("declared", "name"), [
+        ("first/x@first+chat-wire", "first/x@first+chat-wire"),
+        ("claude@20260101", "claude@20260101"),
+        ("claude@20260101", "claude@20260101@first"),
+    ])  # fmt: skip
     def test_a_declared_name_may_look_like_anything_else(self, declared: str, name: str) -> None:
         odd = Model(declared, ["chat-wire"], at={"first": "odd"})
         assert catalog(models=(odd,)).resolve(name)[0].id == "odd"
@@ -208,31 +205,25 @@ class TestNames:
         hint = refused(catalog(), "claude", "bedrock").hint
         assert "genai-host install genai-vendor-bedrock" in hint
 
-    @pytest.mark.parametrize(
-        ("name", "text"),
-        [
-            ("claude@bedrock", "unknown provider 'bedrock'"),
-            ("claude@bedrock+chat-wire", "unknown provider 'bedrock'"),
-            ("quick@bedrock", "unknown provider 'bedrock'"),
-            ("stranger@bedrock", "unknown model 'stranger@bedrock'"),
-            ("claude-x@bedrock", "unknown model 'claude-x@bedrock'"),
-            ("bedrock/stranger", "unknown model 'bedrock/stranger'"),
-        ],
-    )
+    @pytest.mark.parametrize(("name", "text"), [
+        ("claude@bedrock", "unknown provider 'bedrock'"),
+        ("claude@bedrock+chat-wire", "unknown provider 'bedrock'"),
+        ("quick@bedrock", "unknown provider 'bedrock'"),
+        ("stranger@bedrock", "unknown model 'stranger@bedrock'"),
+        ("claude-x@bedrock", "unknown model 'claude-x@bedrock'"),
+        ("bedrock/stranger", "unknown model 'bedrock/stranger'"),
+    ])  # fmt: skip
     def test_a_name_at_an_absent_provider_says_what_to_install(self, name: str, text: str) -> None:
         error = refused(catalog(aliases={"quick": "claude"}), name)
         assert str(error) == text
         assert error.hint.endswith("genai-host install genai-vendor-bedrock")
 
-    @pytest.mark.parametrize(
-        ("name", "provider"),
-        [
-            ("claude@mine", None),
-            ("stranger@mine", None),
-            ("mine/stranger", None),
-            ("claude", "mine"),
-        ],
-    )
+    @pytest.mark.parametrize(("name", "provider"), [
+        ("claude@mine", None),
+        ("stranger@mine", None),
+        ("mine/stranger", None),
+        ("claude", "mine"),
+    ])  # fmt: skip
     def test_a_provider_whose_type_is_absent_says_so(self, name: str, provider: str | None) -> None:
         error = refused(catalog(absent={"mine": "no plugin brings x"}), name, provider)
         assert "the provider 'mine' cannot run: no plugin brings x" in str(error)
@@ -272,53 +263,50 @@ def _second(name: str, **fields: Any) -> ProviderInfo:
 
 
 class TestJoin:
-    @pytest.mark.parametrize(
-        ("joined", "name", "expected"),
-        [
-            pytest.param(
-                catalog(offerings=(LLAMA_AT_SECOND,)),
-                "llama",
-                [("second", "llama-3")],
-                id="who offers a model may be a third",
-            ),
-            pytest.param(
-                catalog(_second("a"), _second("b"), offerings=(Offering("llama", "b", "llama-b"),)),
-                "llama",
-                [("b", "llama-b")],
-                id="an offering may name an instance",
-            ),
-            pytest.param(
-                catalog(served("mine", "first", models={"claude": "my-deployment"})),
-                "claude",
-                [("mine", "my-deployment")],
-                id="the id of the user for a model wins",
-            ),
-            pytest.param(
-                catalog(_second("mine", models={"own": "/m/own.gguf"})),
-                "own",
-                [("mine", "/m/own.gguf")],
-                id="a user may name a model that nobody declared",
-            ),
-            pytest.param(
-                catalog(offerings=(Offering("nova", "second", "nova-1"),)),
-                "nova",
-                [("second", "nova-1")],
-                id="an offering of an undeclared model is a model",
-            ),
-            pytest.param(
-                catalog(offerings=claude_at("second"), prefer=("second",)),
-                "claude",
-                [("second", "c"), ("first", "claude-1")],
-                id="the preference of the user comes first",
-            ),
-            pytest.param(
-                catalog(offerings=claude_at("second")),
-                "claude",
-                [("first", "claude-1"), ("second", "c")],
-                id="without it the order of the model",
-            ),
-        ],
-    )
+    @pytest.mark.parametrize(("joined", "name", "expected"), [
+        pytest.param(
+            catalog(offerings=(LLAMA_AT_SECOND,)),
+            "llama",
+            [("second", "llama-3")],
+            id="who offers a model may be a third",
+        ),
+        pytest.param(
+            catalog(_second("a"), _second("b"), offerings=(Offering("llama", "b", "llama-b"),)),
+            "llama",
+            [("b", "llama-b")],
+            id="an offering may name an instance",
+        ),
+        pytest.param(
+            catalog(served("mine", "first", models={"claude": "my-deployment"})),
+            "claude",
+            [("mine", "my-deployment")],
+            id="the id of the user for a model wins",
+        ),
+        pytest.param(
+            catalog(_second("mine", models={"own": "/m/own.gguf"})),
+            "own",
+            [("mine", "/m/own.gguf")],
+            id="a user may name a model that nobody declared",
+        ),
+        pytest.param(
+            catalog(offerings=(Offering("nova", "second", "nova-1"),)),
+            "nova",
+            [("second", "nova-1")],
+            id="an offering of an undeclared model is a model",
+        ),
+        pytest.param(
+            catalog(offerings=claude_at("second"), prefer=("second",)),
+            "claude",
+            [("second", "c"), ("first", "claude-1")],
+            id="the preference of the user comes first",
+        ),
+        pytest.param(
+            catalog(offerings=claude_at("second")),
+            "claude",
+            [("first", "claude-1"), ("second", "c")],
+            id="without it the order of the model",
+        ),
+    ])  # fmt: skip
     def test_where_it_is_and_by_which_id(self, joined: Catalog, name: str, expected: Any) -> None:
         assert places(joined.resolve(name)) == expected
         assert {each.model.name for each in joined.resolve(name)} == {name}
@@ -576,25 +564,22 @@ class TestAsked:
             unavailable_models={"claude-1": "no weights"},
         )
 
-    @pytest.mark.parametrize(
-        ("name", "value", "reason"),
-        [
-            ("serves", ["chat-wire"], " must be a mapping of names of dialects to DialectEndpoint"),
-            ("serves", {"chat-wire": None}, " must be a mapping"),
-            ("serves", {1: DialectEndpoint()}, " must be a mapping"),
-            ("serves", None, " must be a mapping"),
-            ("default_models", ["claude"], " must be a mapping"),
-            ("default_models", {"chat": None}, " must be a mapping"),
-            ("unavailable_reason", lambda self: ["a key"], " must be a string, not ['a key']"),
-            ("unavailable_reason", lambda self: True, " must be a string, not True"),
-            ("unavailable_reason", None, "'NoneType' object is not callable"),
-            ("unavailable_reason", lambda self: 1 / 0, "ZeroDivisionError"),
-            ("unavailable_reason", lambda self: sys.exit("bye"), "SystemExit: bye"),
-            ("unavailable_models", lambda self: ["claude-1"], " must be a mapping"),
-            ("unavailable_models", lambda self: {"claude-1": 5}, " must be a mapping"),
-            ("unavailable_models", lambda self: None, " must be a mapping"),
-        ],
-    )
+    @pytest.mark.parametrize(("name", "value", "reason"), [
+        ("serves", ["chat-wire"], " must be a mapping of names of dialects to DialectEndpoint"),
+        ("serves", {"chat-wire": None}, " must be a mapping"),
+        ("serves", {1: DialectEndpoint()}, " must be a mapping"),
+        ("serves", None, " must be a mapping"),
+        ("default_models", ["claude"], " must be a mapping"),
+        ("default_models", {"chat": None}, " must be a mapping"),
+        ("unavailable_reason", lambda self: ["a key"], " must be a string, not ['a key']"),
+        ("unavailable_reason", lambda self: True, " must be a string, not True"),
+        ("unavailable_reason", None, "'NoneType' object is not callable"),
+        ("unavailable_reason", lambda self: 1 / 0, "ZeroDivisionError"),
+        ("unavailable_reason", lambda self: sys.exit("bye"), "SystemExit: bye"),
+        ("unavailable_models", lambda self: ["claude-1"], " must be a mapping"),
+        ("unavailable_models", lambda self: {"claude-1": 5}, " must be a mapping"),
+        ("unavailable_models", lambda self: None, " must be a mapping"),
+    ])  # fmt: skip
     def test_a_wrong_word_spoils_no_other(self, name: str, value: object, reason: str) -> None:
         provider = type("Odd", (_Speaker,), {name: value})()
         odd = ProviderInfo("odd", "odd").asked(provider)
@@ -655,21 +640,18 @@ class TestAliases:
         "bare": "some-id",
     }
 
-    @pytest.mark.parametrize(
-        ("alias", "same"),
-        [
-            (["fast"], ["claude"]),
-            (["fast", "second"], ["claude", "second"]),
-            (["fast@second"], ["claude@second"]),
-            (["there"], ["claude@second"]),
-            (["there@second"], ["claude@second"]),
-            (["exact", "first"], ["claude@first+chat-wire"]),
-            (["other"], ["second/some/id"]),
-            (["other@second"], ["second/some/id"]),
-            (["bare", "first"], ["first/some-id"]),
-            (["bare@first"], ["first/some-id"]),
-        ],
-    )
+    @pytest.mark.parametrize(("alias", "same"), [
+        (["fast"], ["claude"]),
+        (["fast", "second"], ["claude", "second"]),
+        (["fast@second"], ["claude@second"]),
+        (["there"], ["claude@second"]),
+        (["there@second"], ["claude@second"]),
+        (["exact", "first"], ["claude@first+chat-wire"]),
+        (["other"], ["second/some/id"]),
+        (["other@second"], ["second/some/id"]),
+        (["bare", "first"], ["first/some-id"]),
+        (["bare@first"], ["first/some-id"]),
+    ])  # fmt: skip
     def test_alias_resolves_to_its_model(self, alias: Any, same: Any) -> None:
         resolving = catalog(aliases=self.ALIASES)
         assert resolving.explain(*alias) == resolving.explain(*same)
@@ -700,28 +682,18 @@ class TestModelConfigurations:
 
     SHORT = {"temperature": 0, "top_p": 1, "max_tokens": 5}
 
-    @pytest.mark.parametrize(
-        ("name", "choice", "parameters"),
-        [
-            ("llama", ModelChoice("llama", "", ()), {}),
-            ("claude", ModelChoice("claude", "claude", ("second",)), {"temperature": 1}),
-            ("short", ModelChoice("claude", "short", ("second",)), SHORT),
-            ("there", ModelChoice("claude@first", "there", ("second",)), SHORT),
-            (
-                "precise@first+chat-wire",
-                ModelChoice("claude@first+chat-wire", "precise", ("second",)),
-                {"temperature": 0, "top_p": 0.5},
-            ),
-            ("one@first", ModelChoice("first/one", "one", ()), {}),
-            (
-                "one@first+chat-wire",
-                ModelChoice("one@first+chat-wire", "one", ()),
-                {},
-            ),
-            ("claude@first", ModelChoice("claude@first", "", ()), {}),
-            ("sonnet", ModelChoice("claude@first+chat-wire", "sonnet", ()), {}),
-        ],
-    )
+    @pytest.mark.parametrize(("name", "choice", "parameters"), [
+        ("llama", ModelChoice("llama", "", ()), {}),
+        ("claude", ModelChoice("claude", "claude", ("second",)), {"temperature": 1}),
+        ("short", ModelChoice("claude", "short", ("second",)), SHORT),
+        ("there", ModelChoice("claude@first", "there", ("second",)), SHORT),
+        ("precise@first+chat-wire", ModelChoice("claude@first+chat-wire", "precise", ("second",)),
+         {"temperature": 0, "top_p": 0.5}),
+        ("one@first", ModelChoice("first/one", "one", ()), {}),
+        ("one@first+chat-wire", ModelChoice("one@first+chat-wire", "one", ()), {}),
+        ("claude@first", ModelChoice("claude@first", "", ()), {}),
+        ("sonnet", ModelChoice("claude@first+chat-wire", "sonnet", ()), {}),
+    ])  # fmt: skip
     def test_one_leads_to_its_model(self, name: str, choice: ModelChoice, parameters: Any) -> None:
         configs = self.CONFIGS
         if name not in ("claude", "sonnet", "claude@first"):

@@ -90,41 +90,38 @@ class TestPackagedPrices:
     def price(self, seller: str, model: str, *usage: int, at: datetime = NOW) -> float | None:
         return PackagedPrices().price(seller, model, Usage(*usage), at)
 
-    @pytest.mark.parametrize(
-        ("seller", "model", "usage", "dollars"),
-        [
-            pytest.param(
-                "openai",
-                "gpt-4o",
-                (1000, 100, 400),
-                (600 * 2.5 + 400 * 1.25 + 100 * 10) / 1e6,
-                id="what comes from the cache has a price of its own",
-            ),
-            pytest.param(
-                "anthropic",
-                "claude-sonnet-4-0",
-                (1000, 100, 200, 0, 500, 100),
-                (300 * 3 + 200 * 0.3 + 400 * 3.75 + 100 * 6 + 100 * 15) / 1e6,
-                id="and what is put into the cache",
-            ),
-            pytest.param(
-                "openai",
-                "gpt-5",
-                (1000, 100, 0, 80),
-                0.00225,
-                id="reasoning is a part of the output",
-            ),
-            pytest.param("openai", "gpt-5", (1000, 100), 0.00225, id="so without it"),
-            pytest.param("https://api.openai.com/v1", "gpt-4o", (1000,), 0.0025, id="an address"),
-            ("https://gateway.example/v1", "gpt-4o", (1000, 100), None),
-            ("http://localhost:8000/v1", "gpt-4o", (1000, 100), None),
-            ("nobody-of-that-name", "gpt-4o", (1000, 100), None),
-            ("openai", "no-model-of-that-name", (1000, 100), None),
-            pytest.param("openai", "whisper-1", (1000,), None, id="no price of tokens is not free"),
-            ("openai", "text-embedding-3-small", (1000, 100), None),
-            ("openai", "text-embedding-3-small", (1000,), 0.00002),
-        ],
-    )
+    @pytest.mark.parametrize(("seller", "model", "usage", "dollars"), [
+        pytest.param(
+            "openai",
+            "gpt-4o",
+            (1000, 100, 400),
+            (600 * 2.5 + 400 * 1.25 + 100 * 10) / 1e6,
+            id="what comes from the cache has a price of its own",
+        ),
+        pytest.param(
+            "anthropic",
+            "claude-sonnet-4-0",
+            (1000, 100, 200, 0, 500, 100),
+            (300 * 3 + 200 * 0.3 + 400 * 3.75 + 100 * 6 + 100 * 15) / 1e6,
+            id="and what is put into the cache",
+        ),
+        pytest.param(
+            "openai",
+            "gpt-5",
+            (1000, 100, 0, 80),
+            0.00225,
+            id="reasoning is a part of the output",
+        ),
+        pytest.param("openai", "gpt-5", (1000, 100), 0.00225, id="so without it"),
+        pytest.param("https://api.openai.com/v1", "gpt-4o", (1000,), 0.0025, id="an address"),
+        ("https://gateway.example/v1", "gpt-4o", (1000, 100), None),
+        ("http://localhost:8000/v1", "gpt-4o", (1000, 100), None),
+        ("nobody-of-that-name", "gpt-4o", (1000, 100), None),
+        ("openai", "no-model-of-that-name", (1000, 100), None),
+        pytest.param("openai", "whisper-1", (1000,), None, id="no price of tokens is not free"),
+        ("openai", "text-embedding-3-small", (1000, 100), None),
+        ("openai", "text-embedding-3-small", (1000,), 0.00002),
+    ])  # fmt: skip
     def test_a_price(self, seller: str, model: str, usage: Any, dollars: float | None) -> None:
         assert self.price(seller, model, *usage) == (dollars and pytest.approx(dollars))
 
@@ -256,20 +253,17 @@ class TestCalls:
         assert host.open("chat", "mock@mine").say("hi").cost.dollars == pytest.approx(1.1)
         assert [model for _, model, _, _ in table.asked] == ["my-deployment", "mock"]
 
-    @pytest.mark.parametrize(
-        ("reply", "options"),
-        [
-            pytest.param(reply(), {"seller": ""}, id="nobody says"),
-            pytest.param(reply(), {"seller": "another"}, id="another sells it"),
-            pytest.param(reply(input=0, output=0), {}, id="no usage"),
-            *(
-                pytest.param(
-                    reply(), {"prices": Table({("acme", "m"): each})}, id=f"no amount: {each}"
-                )
-                for each in (float("nan"), float("inf"), -1.0)
-            ),
-        ],
-    )
+    @pytest.mark.parametrize(("reply", "options"), [
+        pytest.param(reply(), {"seller": ""}, id="nobody says"),
+        pytest.param(reply(), {"seller": "another"}, id="another sells it"),
+        pytest.param(reply(input=0, output=0), {}, id="no usage"),
+        *(
+            pytest.param(
+                reply(), {"prices": Table({("acme", "m"): each})}, id=f"no amount: {each}"
+            )
+            for each in (float("nan"), float("inf"), -1.0)
+        ),
+    ])  # fmt: skip
     def test_it_may_be_unknown(self, make_host: MakeHost, reply: Any, options: Any) -> None:
         host = scripted(make_host, reply, **options)
         assert host.open("chat", "script/m").say("hi").cost == Cost(unknown=1)
@@ -472,18 +466,15 @@ class TestCommandLine:
         assert "cost" not in terminal("conversations", "show", "last", "--details")[1]
 
 
-@pytest.mark.parametrize(
-    ("dollars", "text"),
-    [
-        (0.0, "0"),
-        (12.5, "12.5000"),
-        (0.01, "0.0100"),
-        (0.0035, "0.0035"),
-        (0.000012345, "0.0000123"),
-        (1e-9, "0.000000001"),
-        (0.009999, "0.01"),
-    ],
-)
+@pytest.mark.parametrize(("dollars", "text"), [
+    (0.0, "0"),
+    (12.5, "12.5000"),
+    (0.01, "0.0100"),
+    (0.0035, "0.0035"),
+    (0.000012345, "0.0000123"),
+    (1e-9, "0.000000001"),
+    (0.009999, "0.01"),
+])  # fmt: skip
 def test_amounts_can_be_read(dollars: float, text: str) -> None:
     assert dollars_text(dollars) == text
 

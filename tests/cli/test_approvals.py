@@ -125,18 +125,15 @@ class TestWaiting:
 
 
 class TestResume:
-    @pytest.mark.parametrize(
-        ("options", "expected"),
-        [
-            (["--yes"], ["wipe", "drop", "look"]),
-            (["--deny-all"], ["look"]),
-            (["--approve", "drop-1"], ["drop", "look"]),
-            (["--approve", "drop-1", "--approve", "wipe-0"], ["wipe", "drop", "look"]),
-            (["true"], ["wipe", "drop", "look"]),
-            (["false"], ["look"]),
-            (['{"wipe-0": true}'], ["wipe", "look"]),
-        ],
-    )
+    @pytest.mark.parametrize(("options", "expected"), [
+        (["--yes"], ["wipe", "drop", "look"]),
+        (["--deny-all"], ["look"]),
+        (["--approve", "drop-1"], ["drop", "look"]),
+        (["--approve", "drop-1", "--approve", "wipe-0"], ["wipe", "drop", "look"]),
+        (["true"], ["wipe", "drop", "look"]),
+        (["false"], ["look"]),
+        (['{"wipe-0": true}'], ["wipe", "look"]),
+    ])  # fmt: skip
     def test_yes_or_no_is_said_of_each(
         self, terminal: Terminal, tools: Tools, options: list[str], expected: list[str]
     ) -> None:
@@ -164,16 +161,13 @@ class TestResume:
         assert terminal.json("conversations list")[0]["status"] == "paused"
         assert ran(tools) == []
 
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            (["--yes", "--deny-all"], "use only one of"),
-            (["--yes", "--approve", "wipe-0"], "use only one of"),
-            (["--approve", "wipe"], "unknown call 'wipe': choose from wipe-0, drop-1"),
-            (["--approve", "look-2"], "unknown call 'look-2'"),  # which asks nobody
-            (["true", "--deny-all"], "use either VALUE or"),
-        ],
-    )
+    @pytest.mark.parametrize(("options", "message"), [
+        (["--yes", "--deny-all"], "use only one of"),
+        (["--yes", "--approve", "wipe-0"], "use only one of"),
+        (["--approve", "wipe"], "unknown call 'wipe': choose from wipe-0, drop-1"),
+        (["--approve", "look-2"], "unknown call 'look-2'"),  # which asks nobody
+        (["true", "--deny-all"], "use either VALUE or"),
+    ])  # fmt: skip
     def test_wrong_use(
         self, terminal: Terminal, tools: Tools, options: list[str], message: str
     ) -> None:
@@ -250,18 +244,15 @@ class TestAsking:
         assert ran(tools) == ["wipe", "wipe", "drop", "look"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "payload"),
-    [
-        ("approval", None),
-        ("approval", {"calls": []}),
-        ("approval", {"calls": "ab"}),
-        ("approval", {"calls": [{"tool": "x"}]}),
-        ("approval", {"calls": [{"id": 1, "tool": "x"}]}),
-        ("approval", {"calls": [{"id": "1", "tool": "x"}, {"id": "1", "tool": "y"}]}),
-        ("other", {"calls": [{"id": "1", "tool": "x"}]}),
-    ],
-)
+@pytest.mark.parametrize(("kind", "payload"), [
+    ("approval", None),
+    ("approval", {"calls": []}),
+    ("approval", {"calls": "ab"}),
+    ("approval", {"calls": [{"tool": "x"}]}),
+    ("approval", {"calls": [{"id": 1, "tool": "x"}]}),
+    ("approval", {"calls": [{"id": "1", "tool": "x"}, {"id": "1", "tool": "y"}]}),
+    ("other", {"calls": [{"id": "1", "tool": "x"}]}),
+])  # fmt: skip
 def test_what_is_no_approval_of_calls_is_given_a_value(kind: str, payload: Any) -> None:
     assert calls_of(Pause(kind, payload)) is None
 

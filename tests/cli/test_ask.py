@@ -155,21 +155,18 @@ class TestOptions:
         [prompt] = answer["details"]
         assert prompt["data"]["added"][0]["content"][0]["text"] == "Be brief."
 
-    @pytest.mark.parametrize(
-        ("arguments", "code", "says"),
-        [
-            (["--param", "temperature"], 2, "expected NAME=VALUE"),
-            (["--param", "=1"], 2, "expected NAME=VALUE"),
-            (["--param", "temperatur=1"], 1, "did you mean temperature?"),
-            (["--param", "temperature=hot"], 1, "temperature: "),
-            (["--setting", "nonsense=1"], 1, "unknown setting 'nonsense'"),
-            (["--model", "mok"], 1, "did you mean mock?"),
-            (["--feature", "nonsense"], 1, "unknown feature 'nonsense'"),
-            (["--role", "judge=mock"], 1, "unknown role 'judge'"),
-            (["--attach", "not-there.txt"], 1, "cannot read 'not-there.txt'"),
-            (["--nonsense"], 2, "No such option"),
-        ],
-    )
+    @pytest.mark.parametrize(("arguments", "code", "says"), [
+        (["--param", "temperature"], 2, "expected NAME=VALUE"),
+        (["--param", "=1"], 2, "expected NAME=VALUE"),
+        (["--param", "temperatur=1"], 1, "did you mean temperature?"),
+        (["--param", "temperature=hot"], 1, "temperature: "),
+        (["--setting", "nonsense=1"], 1, "unknown setting 'nonsense'"),
+        (["--model", "mok"], 1, "did you mean mock?"),
+        (["--feature", "nonsense"], 1, "unknown feature 'nonsense'"),
+        (["--role", "judge=mock"], 1, "unknown role 'judge'"),
+        (["--attach", "not-there.txt"], 1, "cannot read 'not-there.txt'"),
+        (["--nonsense"], 2, "No such option"),
+    ])  # fmt: skip
     def test_wrong_value(
         self, terminal: Terminal, arguments: list[str], code: int, says: str
     ) -> None:
@@ -212,22 +209,16 @@ class TestAttachments:
 
 
 class TestErrors:
-    @pytest.mark.parametrize(
-        ("reply", "says", "printed"),
-        [
-            ({"status": 401}, "status 401 (mock@script)\n  check the key: genai-host doctor\n", ""),
-            ({"status": 429, "retry_after": 61.5}, "\n  wait 62 s, then try again\n", ""),
-            (
-                {"status": 503, "retry_after": 61},
-                "\n  try again, or check its settings: genai-host config show script\n",
-                "",
-            ),
-            ({"status": 400}, "error: the service answered with status 400 (mock@script)\n", ""),
-            ({"text": "a b c", "fault": "cut", "pieces": 2}, "interrupted before its end", "a b\n"),
-            ({"fault": "crash"}, "RuntimeError: the mock crashed as configured", ""),
-            ({"fault": "filtered", "text": "no"}, "stopped because of content_filter", "no\n"),
-        ],
-    )
+    @pytest.mark.parametrize(("reply", "says", "printed"), [
+        ({"status": 401}, "status 401 (mock@script)\n  check the key: genai-host doctor\n", ""),
+        ({"status": 429, "retry_after": 61.5}, "\n  wait 62 s, then try again\n", ""),
+        ({"status": 503, "retry_after": 61},
+         "\n  try again, or check its settings: genai-host config show script\n", ""),
+        ({"status": 400}, "error: the service answered with status 400 (mock@script)\n", ""),
+        ({"text": "a b c", "fault": "cut", "pieces": 2}, "interrupted before its end", "a b\n"),
+        ({"fault": "crash"}, "RuntimeError: the mock crashed as configured", ""),
+        ({"fault": "filtered", "text": "no"}, "stopped because of content_filter", "no\n"),
+    ])  # fmt: skip
     def test_failure(
         self, terminal: Terminal, script: Any, reply: dict[str, Any], says: str, printed: str
     ) -> None:

@@ -93,14 +93,11 @@ def test_output_is_overwritten_only_if_asked(terminal: Terminal, source: Path) -
     assert terminal(*command, "--overwrite")[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "error"),
-    [
-        ("--role judge=mock", 2, "batch run does not support --role"),
-        ("--executor-setting a=1", 2, "--executor-setting requires --executor"),
-        ("--executor nowhere", 1, "unknown executor 'nowhere'"),
-    ],
-)
+@pytest.mark.parametrize(("options", "code", "error"), [
+    ("--role judge=mock", 2, "batch run does not support --role"),
+    ("--executor-setting a=1", 2, "--executor-setting requires --executor"),
+    ("--executor nowhere", 1, "unknown executor 'nowhere'"),
+])  # fmt: skip
 def test_wrong_options(
     terminal: Terminal, source: Path, options: str, code: int, error: str
 ) -> None:
@@ -117,18 +114,13 @@ def test_recorded_rows_are_conversations(terminal: Terminal, source: Path) -> No
     assert "two" in terminal("conversations show", ids[1])[1]
 
 
-@pytest.mark.parametrize(
-    ("progress", "line"),
-    [
-        (BatchProgress(0), "█" * 24 + " 0/0"),
-        (BatchProgress(10), "░" * 24 + " 0/10"),
-        (
-            BatchProgress(1000, 250, failed=2, before=50, cost=0.5, seconds=100),
-            "█" * 6 + "░" * 18 + " 250/1000  2/s  6:15 left  $0.5000  2 failed",
-        ),
-        (BatchProgress(100_000, 1, seconds=1), "░" * 24 + " 1/100000  1/s  27:46:39 left"),
-    ],
-)
+@pytest.mark.parametrize(("progress", "line"), [
+    (BatchProgress(0), "█" * 24 + " 0/0"),
+    (BatchProgress(10), "░" * 24 + " 0/10"),
+    (BatchProgress(1000, 250, failed=2, before=50, cost=0.5, seconds=100),
+     "█" * 6 + "░" * 18 + " 250/1000  2/s  6:15 left  $0.5000  2 failed"),
+    (BatchProgress(100_000, 1, seconds=1), "░" * 24 + " 1/100000  1/s  27:46:39 left"),
+])  # fmt: skip
 def test_the_bar_says_how_far_it_is(progress: BatchProgress, line: str) -> None:
     assert _line(progress) == line
 

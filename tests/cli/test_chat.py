@@ -27,49 +27,25 @@ def chat(terminal: Terminal, *lines: str, options: tuple[str, ...] = ()) -> tupl
     return out, err
 
 
-@pytest.mark.parametrize(
-    ("replies", "lines", "out", "notes"),
-    [
-        (["one", "two"], ["a", "", "b"], "one\ntwo\n", []),
-        (["one", REFUSED, "three"], ["a", "b", "c"], "one\nthree\n", ["status 400"]),
-        ([{"status": 401}, "two"], ["a", "b"], "two\n", ["error: "]),
-        ([{"status": 429, "retry_after": 90}, "two"], ["a", "b"], "two\n", ["error: "]),
-        ([{"fault": "garbage"}, "two"], ["a", "b"], "two\n", ["error: "]),
-        ([{"fault": "crash"}, "two"], ["a", "b"], "two\n", ["error: "]),
-        (
-            [{"text": "a b c", "fault": "cut", "pieces": 2}, "two"],
-            ["a", "b"],
-            "a b\ntwo\n",
-            ["error: "],
-        ),
-        (["one", "two"], ["a", "/quit", "b"], "one\n", []),
-        (
-            ["heard"],
-            ["/nonsense", "/usr/bin/x is a path"],
-            "heard\n",
-            ["unknown command /nonsense"],
-        ),
-        (["one"], ["/system Be brief.", "a", "/details"], "one\n", ["Be brief."]),
-        (
-            ["one"],
-            ["/system Be kind.", "/system", "a", "/details"],
-            "one\n",
-            ["\nBe kind.\n", '"Be kind."'],
-        ),
-        (
-            ["one", "again"],
-            ["/retry", "/details", "a", "/retry"],
-            "one\nagain\n",
-            ["nothing to retry", "no answer yet"],
-        ),
-        (
-            ["one"],
-            ["a", "/model mock@mock", "b", "/model", "/model nonsense", "c"],
-            "one\nb\nc\n",
-            ["chat with mock@mock", "chat with mock@mock", "unknown model 'nonsense'"],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("replies", "lines", "out", "notes"), [
+    (["one", "two"], ["a", "", "b"], "one\ntwo\n", []),
+    (["one", REFUSED, "three"], ["a", "b", "c"], "one\nthree\n", ["status 400"]),
+    ([{"status": 401}, "two"], ["a", "b"], "two\n", ["error: "]),
+    ([{"status": 429, "retry_after": 90}, "two"], ["a", "b"], "two\n", ["error: "]),
+    ([{"fault": "garbage"}, "two"], ["a", "b"], "two\n", ["error: "]),
+    ([{"fault": "crash"}, "two"], ["a", "b"], "two\n", ["error: "]),
+    ([{"text": "a b c", "fault": "cut", "pieces": 2}, "two"], ["a", "b"], "a b\ntwo\n",
+     ["error: "]),
+    (["one", "two"], ["a", "/quit", "b"], "one\n", []),
+    (["heard"], ["/nonsense", "/usr/bin/x is a path"], "heard\n", ["unknown command /nonsense"]),
+    (["one"], ["/system Be brief.", "a", "/details"], "one\n", ["Be brief."]),
+    (["one"], ["/system Be kind.", "/system", "a", "/details"], "one\n",
+     ["\nBe kind.\n", '"Be kind."']),
+    (["one", "again"], ["/retry", "/details", "a", "/retry"], "one\nagain\n",
+     ["nothing to retry", "no answer yet"]),
+    (["one"], ["a", "/model mock@mock", "b", "/model", "/model nonsense", "c"], "one\nb\nc\n",
+     ["chat with mock@mock", "chat with mock@mock", "unknown model 'nonsense'"]),
+])  # fmt: skip
 def test_each_line_has_its_answer_or_its_note(
     terminal: Terminal,
     script: Any,
@@ -207,17 +183,12 @@ def test_an_editor_that_fails_ends_nothing(terminal: Terminal, script: Any, tmp_
     assert texts(file) == ["a", "one", "b", "two"]
 
 
-@pytest.mark.parametrize(
-    ("message", "edited"),
-    [
-        (Message("user", "old"), Message("user", "new")),
-        (Message("user", []), Message("user", "new")),
-        (
-            Message("user", [Image(b"x", "image/png")]),
-            Message("user", ["new", Image(b"x", "image/png")]),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("message", "edited"), [
+    (Message("user", "old"), Message("user", "new")),
+    (Message("user", []), Message("user", "new")),
+    (Message("user", [Image(b"x", "image/png")]),
+     Message("user", ["new", Image(b"x", "image/png")])),
+])  # fmt: skip
 def test_a_message_without_words_can_get_some(message: Message, edited: Message) -> None:
     assert _with_typed_text(message, "new") == edited
     assert _typed_text(message) == message.text

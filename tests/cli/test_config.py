@@ -37,15 +37,12 @@ class TestInstances:
             "models": {"llama": "llama-3.3-70b"},
         }
 
-    @pytest.mark.parametrize(
-        "command",
-        [
-            "config add x openai-compatible base_url=nowhere",
-            "config add x openai-compatible base_url=https://user@x.example",
-            "config set providers.openai.base_url=ftp://x.example",
-            "config set providers.openai.base_url=https://x.example?a",
-        ],
-    )
+    @pytest.mark.parametrize("command", [
+        "config add x openai-compatible base_url=nowhere",
+        "config add x openai-compatible base_url=https://user@x.example",
+        "config set providers.openai.base_url=ftp://x.example",
+        "config set providers.openai.base_url=https://x.example?a",
+    ])  # fmt: skip
     def test_an_invalid_address_is_refused(self, terminal: Terminal, command: str) -> None:
         code, _, err = terminal(command)
         assert (code, ".base_url: " in err) == (1, True), err
@@ -82,26 +79,23 @@ class TestInstances:
         terminal.out("config enable mock")
         assert terminal.out("ask -p mock hi") == "hi\n"
 
-    @pytest.mark.parametrize(
-        ("command", "says", "hint"),
-        [
-            ("add x mok", "unknown provider type 'mok'", "did you mean mock?"),
-            ("add x mock replis=1", "unknown setting 'providers.x.replis'", "replies?"),
-            ("set providers.x.y=1", "unknown provider 'x'", "choose from "),
-            ("set default.model=x", "unknown configuration key 'default.model'", "defaults.model?"),
-            ("unset defaults.model", "defaults.model is not set", ""),
-            ("remove x", "provider 'x' is not configured", ""),
-            ("disable moc", "unknown provider 'moc'", "list providers: genai-host providers"),
-            ("enable moc", "unknown provider 'moc'", "did you mean mock?"),
-            ("show moc", "unknown provider 'moc'", "did you mean mock?"),
-            ("types moc", "unknown provider type 'moc'", "did you mean mock?"),
-            ("default feature cat", "unknown feature 'cat'", "chat"),
-            ("default model mok", "unknown model 'mok'", "did you mean mock?"),
-            ("set defaults.provider_order=mock,lcal", "unknown provider 'lcal'", "local?"),
-            ("alias fast mok", "unknown model 'mok'", "did you mean mock?"),
-            ("alias fast", "unknown alias 'fast'", ""),
-        ],
-    )
+    @pytest.mark.parametrize(("command", "says", "hint"), [
+        ("add x mok", "unknown provider type 'mok'", "did you mean mock?"),
+        ("add x mock replis=1", "unknown setting 'providers.x.replis'", "replies?"),
+        ("set providers.x.y=1", "unknown provider 'x'", "choose from "),
+        ("set default.model=x", "unknown configuration key 'default.model'", "defaults.model?"),
+        ("unset defaults.model", "defaults.model is not set", ""),
+        ("remove x", "provider 'x' is not configured", ""),
+        ("disable moc", "unknown provider 'moc'", "list providers: genai-host providers"),
+        ("enable moc", "unknown provider 'moc'", "did you mean mock?"),
+        ("show moc", "unknown provider 'moc'", "did you mean mock?"),
+        ("types moc", "unknown provider type 'moc'", "did you mean mock?"),
+        ("default feature cat", "unknown feature 'cat'", "chat"),
+        ("default model mok", "unknown model 'mok'", "did you mean mock?"),
+        ("set defaults.provider_order=mock,lcal", "unknown provider 'lcal'", "local?"),
+        ("alias fast mok", "unknown model 'mok'", "did you mean mock?"),
+        ("alias fast", "unknown alias 'fast'", ""),
+    ])  # fmt: skip
     def test_wrong_value(self, terminal: Terminal, command: str, says: str, hint: str) -> None:
         first, *rest = terminal.error(f"config {command}").splitlines()
         assert (says in first, hint in "".join(rest)) == (True, True), (first, rest)
@@ -207,21 +201,13 @@ class TestReadOnly:
         "[plugins]\ndisabled = ['chat']\n"
     )
 
-    @pytest.mark.parametrize(
-        "command",
-        [
-            *("config add x mock", "config set defaults.model=mock", "config unset defaults.model"),
-            *("config default model mock", "config default model --remove"),
-            *("config alias fast mock", "config remove mine"),
-            *("config enable mine", "config disable mine"),
-            *(
-                "keys set openai",
-                "keys remove openai",
-                "plugins disable mock",
-                "plugins enable chat",
-            ),
-        ],
-    )
+    @pytest.mark.parametrize("command", [
+        *("config add x mock", "config set defaults.model=mock", "config unset defaults.model"),
+        *("config default model mock", "config default model --remove"),
+        *("config alias fast mock", "config remove mine"),
+        *("config enable mine", "config disable mine"),
+        *("keys set openai", "keys remove openai", "plugins disable mock", "plugins enable chat"),
+    ])  # fmt: skip
     def test_commands_that_would_write_are_refused(self, terminal: Terminal, command: str) -> None:
         terminal.configure(self.TEXT)
         file = terminal.config

@@ -374,16 +374,13 @@ class TestImport:
         assert (row["title"], row["turns"], row["status"]) == ("a name", 2, "idle")
         assert terminal("ask -c", "go on") == (0, "go on\n", "")
 
-    @pytest.mark.parametrize(
-        "content",
-        [
-            b"", b"\xff", b"[]", b"{}", b"3", b'{"form": 2}', b'{"form": 1, "name": 3}',
-            b'{"form": 1, "name": "", "entries": []}',
-            b'{"form": 1, "name": "", "entries": [{"at": 1, "entry": "new"}]}',
-            b'{"form": 1, "name": "", "entries": [{"at": 1, "entry": "changed", "models": {}}]}',
-            b"[" * 100_000,
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize("content", [
+        b"", b"\xff", b"[]", b"{}", b"3", b'{"form": 2}', b'{"form": 1, "name": 3}',
+        b'{"form": 1, "name": "", "entries": []}',
+        b'{"form": 1, "name": "", "entries": [{"at": 1, "entry": "new"}]}',
+        b'{"form": 1, "name": "", "entries": [{"at": 1, "entry": "changed", "models": {}}]}',
+        b"[" * 100_000,
+    ])  # fmt: skip
     def test_other_content_fails(self, terminal: Terminal, tmp_path: Path, content: bytes) -> None:
         file = tmp_path / "x.json"
         file.write_bytes(content)
@@ -415,20 +412,17 @@ class TestFork:
 
 
 class TestErrors:
-    @pytest.mark.parametrize(
-        ("command", "code", "says"),
-        [
-            ("search", 2, "Missing argument"),
-            ("delete --yes", 2, "nothing to delete"),
-            ("delete last zzz --yes", 1, "unknown conversation"),
-            ("delete last", 2, "use --yes"),
-            ("delete --before tomorrow --yes", 2, "invalid "),
-            ("delete --older-than 30 --yes", 2, "invalid "),
-            ("delete --older-than -1d --yes", 2, "invalid "),
-            ("export last -o no/such/folder", 1, "cannot write"),
-            ("fork last --turn 1", 2, "unknown turn 1"),
-        ],
-    )
+    @pytest.mark.parametrize(("command", "code", "says"), [
+        ("search", 2, "Missing argument"),
+        ("delete --yes", 2, "nothing to delete"),
+        ("delete last zzz --yes", 1, "unknown conversation"),
+        ("delete last", 2, "use --yes"),
+        ("delete --before tomorrow --yes", 2, "invalid "),
+        ("delete --older-than 30 --yes", 2, "invalid "),
+        ("delete --older-than -1d --yes", 2, "invalid "),
+        ("export last -o no/such/folder", 1, "cannot write"),
+        ("fork last --turn 1", 2, "unknown turn 1"),
+    ])  # fmt: skip
     def test_nothing_is_changed(
         self, terminal: Terminal, command: str, code: int, says: str
     ) -> None:

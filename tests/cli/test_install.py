@@ -125,13 +125,10 @@ class TestInstall:
         assert (row["name"], row["version"], row["status"]) == (name, "1.2", "loaded")
         assert pip.ran[-1] == ["install", "--upgrade", name]
 
-    @pytest.mark.parametrize(
-        ("outcome", "says"),
-        [
-            (LoadResult("broken", "RuntimeError: oh", "change it"), "fix zz-new: change it"),
-            (None, "zz-new could not be checked; load it: genai-host plugins check zz-new:zz-new"),
-        ],
-    )
+    @pytest.mark.parametrize(("outcome", "says"), [
+        (LoadResult("broken", "RuntimeError: oh", "change it"), "fix zz-new: change it"),
+        (None, "zz-new could not be checked; load it: genai-host plugins check zz-new:zz-new"),
+    ])  # fmt: skip
     def test_a_plugin_that_does_not_load_is_reported(
         self, terminal: Terminal, pip: Pip, site: Path, outcome: LoadResult | None, says: str
     ) -> None:
@@ -149,14 +146,11 @@ class TestInstall:
         remove = f"{_PYTHON} -m pip uninstall --yes modest"
         assert f"modest has no plugin of genai-host; to remove it: {remove}\n" in err
 
-    @pytest.mark.parametrize(
-        ("command", "ran"),
-        [
-            ("install genai-vendor-mock", "install genai-vendor-mock"),
-            ("upgrade genai-vendor-mock", "install --upgrade genai-vendor-mock"),
-            ("uninstall Genai_Vendor.mock", "uninstall --yes genai-vendor-mock"),
-        ],
-    )
+    @pytest.mark.parametrize(("command", "ran"), [
+        ("install genai-vendor-mock", "install genai-vendor-mock"),
+        ("upgrade genai-vendor-mock", "install --upgrade genai-vendor-mock"),
+        ("uninstall Genai_Vendor.mock", "uninstall --yes genai-vendor-mock"),
+    ])  # fmt: skip
     def test_the_exit_code_is_passed_on(
         self, terminal: Terminal, pip: Pip, command: str, ran: str
     ) -> None:
@@ -211,23 +205,20 @@ class TestInstall:
         _, out, _ = terminal("install --dry-run plugin ./plugin a.whl ./gone")
         assert out.split()[4:] == ["plugin", f"{tmp_path}/plugin", f"{tmp_path}/a.whl", "./gone"]
 
-    @pytest.mark.parametrize(
-        ("command", "code", "says"),
-        [
-            ("install", 2, "nothing to install"),
-            ("install -- a", 2, "nothing to install"),
-            ("install --pre a", 2, "No such option"),
-            ("uninstall", 2, "Missing argument"),
-            ("upgrade", 2, "nothing to upgrade: name plugins or use --all"),
-            ("upgrade --all a", 2, "nothing to upgrade: name plugins or use --all"),
-            ("upgrade zz-none", 1, "error: cannot upgrade 'zz-none': not installed\n"),
-            ("upgrade mock", 1, "the plugin mock is in the distribution genai-vendor-mock\n"),
-            ("upgrade genai-vendor-mok", 1, "did you mean genai-vendor-mock?\n"),
-            ("uninstall genai-vendor-mok", 1, "\n  list plugins: genai-host plugins\n"),
-            ("uninstall genai-host", 1, "genai-host cannot uninstall itself\n"),
-            ("uninstall Requests", 1, "error: cannot uninstall 'requests': not "),
-        ],
-    )
+    @pytest.mark.parametrize(("command", "code", "says"), [
+        ("install", 2, "nothing to install"),
+        ("install -- a", 2, "nothing to install"),
+        ("install --pre a", 2, "No such option"),
+        ("uninstall", 2, "Missing argument"),
+        ("upgrade", 2, "nothing to upgrade: name plugins or use --all"),
+        ("upgrade --all a", 2, "nothing to upgrade: name plugins or use --all"),
+        ("upgrade zz-none", 1, "error: cannot upgrade 'zz-none': not installed\n"),
+        ("upgrade mock", 1, "the plugin mock is in the distribution genai-vendor-mock\n"),
+        ("upgrade genai-vendor-mok", 1, "did you mean genai-vendor-mock?\n"),
+        ("uninstall genai-vendor-mok", 1, "\n  list plugins: genai-host plugins\n"),
+        ("uninstall genai-host", 1, "genai-host cannot uninstall itself\n"),
+        ("uninstall Requests", 1, "error: cannot uninstall 'requests': not "),
+    ])  # fmt: skip
     def test_an_error_has_a_next_step(
         self, terminal: Terminal, pip: Pip, command: str, code: int, says: str
     ) -> None:
@@ -242,16 +233,13 @@ class TestInstall:
         assert pip.ran == []
         terminal.out(f"{command} genai-vendor-mock --dry-run")
 
-    @pytest.mark.parametrize(
-        ("answer", "shown"),
-        [
-            ("https://user:secret@a.b/c", "https://***@a.b/c"),
-            ("git+https://token@a.b/c@main", "git+https://***@a.b/c@main"),
-            ("git+https://a.b/c@main", "git+https://a.b/c@main"),
-            ("a @ https://u:p@b/c", "a @ https://***@b/c"),
-            ("--index-url=https://u:p@b/c", "--index-url=https://***@b/c"),
-        ],
-    )
+    @pytest.mark.parametrize(("answer", "shown"), [
+        ("https://user:secret@a.b/c", "https://***@a.b/c"),
+        ("git+https://token@a.b/c@main", "git+https://***@a.b/c@main"),
+        ("git+https://a.b/c@main", "git+https://a.b/c@main"),
+        ("a @ https://u:p@b/c", "a @ https://***@b/c"),
+        ("--index-url=https://u:p@b/c", "--index-url=https://***@b/c"),
+    ])  # fmt: skip
     def test_passwords_are_hidden(
         self, terminal: Terminal, pip: Pip, answer: str, shown: str
     ) -> None:
@@ -263,18 +251,15 @@ class TestInstall:
 class TestItem6ThirdParties:
     """What is not of this project is installed only if the user agrees."""
 
-    @pytest.mark.parametrize(
-        ("target", "says"),
-        [
-            ("genai-vendor-grok", "is a third-party package, not a distribution of genai-host"),
-            ("Genai_Vendor.grok[x]>=1", "is a third-party package"),
-            ("wordlist", "; did you mean genai-vendor-wordlist?"),
-            ("genai-feature-resarch", "; did you mean genai-feature-research?"),
-            ("git+https://u:p@a.b/genai-vendor-openai", "is a Git repository"),
-            ("genai-vendor-openai @ https://a.b/c.whl", "is a URL"),
-            ("https://a.b/genai-vendor-openai.whl", "is a URL"),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("target", "says"), [
+        ("genai-vendor-grok", "is a third-party package, not a distribution of genai-host"),
+        ("Genai_Vendor.grok[x]>=1", "is a third-party package"),
+        ("wordlist", "; did you mean genai-vendor-wordlist?"),
+        ("genai-feature-resarch", "; did you mean genai-feature-research?"),
+        ("git+https://u:p@a.b/genai-vendor-openai", "is a Git repository"),
+        ("genai-vendor-openai @ https://a.b/c.whl", "is a URL"),
+        ("https://a.b/genai-vendor-openai.whl", "is a URL"),
+    ])  # fmt: skip
     def test_refused_unless_asked(
         self, terminal: Terminal, pip: Pip, target: str, says: str
     ) -> None:

@@ -92,19 +92,16 @@ class TestKeys:
         assert terminal("keys remove mine")[0] == 0
         assert "mine.api_key" not in sources(terminal)
 
-    @pytest.mark.parametrize(
-        ("command", "stdin", "code", "says"),
-        [
-            ("set opnai", CANARY, 1, "unknown provider 'opnai'"),
-            ("set mock", CANARY, 1, "provider 'mock' has no API key"),
-            ("set openai --secret base_url", CANARY, 1, "unknown secret 'base_url'"),
-            ("set openai", " \n", 1, "no key on standard input"),
-            ("set openai", f"{CANARY}\n{CANARY}\n", 1, "several lines"),
-            ("set openai", f"{CANARY}é", 1, "not printable ASCII"),
-            ("set openai an-argument", CANARY, 2, "unexpected extra argument"),
-            ("remove openai", "", 1, "no key of 'openai' is stored"),
-        ],
-    )
+    @pytest.mark.parametrize(("command", "stdin", "code", "says"), [
+        ("set opnai", CANARY, 1, "unknown provider 'opnai'"),
+        ("set mock", CANARY, 1, "provider 'mock' has no API key"),
+        ("set openai --secret base_url", CANARY, 1, "unknown secret 'base_url'"),
+        ("set openai", " \n", 1, "no key on standard input"),
+        ("set openai", f"{CANARY}\n{CANARY}\n", 1, "several lines"),
+        ("set openai", f"{CANARY}é", 1, "not printable ASCII"),
+        ("set openai an-argument", CANARY, 2, "unexpected extra argument"),
+        ("remove openai", "", 1, "no key of 'openai' is stored"),
+    ])  # fmt: skip
     def test_what_is_wrong_is_told(
         self, terminal: Terminal, command: str, stdin: str, code: int, says: str
     ) -> None:

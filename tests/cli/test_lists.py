@@ -99,27 +99,14 @@ class TestPlugins:
         assert "unknown plugin 'moc'" in err
         assert ("did you mean mock?" in err) == (action != "disable")
 
-    @pytest.mark.parametrize(
-        ("before", "command", "message", "after"),
-        [
-            ("mock chat mock", "enable mock", "enabled: mock", "chat"),
-            ("D:mock chat x:mock", "enable mock", "enabled: D:mock, x:mock", "chat"),
-            ("D:mock x:mock", "enable D:mock", "enabled: D:mock", "x:mock"),
-            (
-                "D:mock",
-                "disable mock chat",
-                "disabled: chat\nalready disabled: mock",
-                "D:mock chat",
-            ),
-            (
-                "mock",
-                "disable D:mock chat",
-                "disabled: chat\nalready disabled: D:mock",
-                "mock chat",
-            ),
-            ("mock", "disable mock chat", "disabled: chat\nalready disabled: mock", "mock chat"),
-        ],
-    )
+    @pytest.mark.parametrize(("before", "command", "message", "after"), [
+        ("mock chat mock", "enable mock", "enabled: mock", "chat"),
+        ("D:mock chat x:mock", "enable mock", "enabled: D:mock, x:mock", "chat"),
+        ("D:mock x:mock", "enable D:mock", "enabled: D:mock", "x:mock"),
+        ("D:mock", "disable mock chat", "disabled: chat\nalready disabled: mock", "D:mock chat"),
+        ("mock", "disable D:mock chat", "disabled: chat\nalready disabled: D:mock", "mock chat"),
+        ("mock", "disable mock chat", "disabled: chat\nalready disabled: mock", "mock chat"),
+    ])  # fmt: skip
     def test_entries_are_added_and_removed(
         self, terminal: Terminal, before: str, command: str, message: str, after: str
     ) -> None:
@@ -129,13 +116,10 @@ class TestPlugins:
         assert (ended, err) == (0, message.replace("D:", _D) + "\n")
         assert list(read_config().disabled) == after.replace("D:", _D).split()
 
-    @pytest.mark.parametrize(
-        ("before", "name", "messages"),
-        [
-            (["mock"], f"{_D}mock", [f"{_D}mock is disabled by mock", "plugins enable mock"]),
-            ([], "mock", ["mock is not disabled"]),
-        ],
-    )
+    @pytest.mark.parametrize(("before", "name", "messages"), [
+        (["mock"], f"{_D}mock", [f"{_D}mock is disabled by mock", "plugins enable mock"]),
+        ([], "mock", ["mock is not disabled"]),
+    ])  # fmt: skip
     def test_what_cannot_be_enabled(
         self, terminal: Terminal, before: list[str], name: str, messages: list[str]
     ) -> None:
@@ -221,15 +205,12 @@ class TestModels:
         assert [row["id"] for row in rows] == ["mock", "mock-embed"]
         assert terminal("models --provider mock")[1].startswith("mock\tplain")
 
-    @pytest.mark.parametrize(
-        ("listed", "says"),
-        [
-            (KeyError("models"), "mock cannot list its models: KeyError: 'models'"),
-            (ServiceUnavailable("nobody is there"), "nobody is there (mock)"),
-            (None, "mock cannot list its models: TypeError"),
-            ([3], "mock cannot list its models: AttributeError"),
-        ],
-    )
+    @pytest.mark.parametrize(("listed", "says"), [
+        (KeyError("models"), "mock cannot list its models: KeyError: 'models'"),
+        (ServiceUnavailable("nobody is there"), "nobody is there (mock)"),
+        (None, "mock cannot list its models: TypeError"),
+        ([3], "mock cannot list its models: AttributeError"),
+    ])  # fmt: skip
     def test_provider_that_cannot_list(self, terminal: Terminal, listed: Any, says: str) -> None:
         def list_models(*_: object) -> Any:
             if isinstance(listed, Exception):
@@ -326,23 +307,20 @@ class TestDoctor:
         assert "defaults.provider_order\twarning\tunknown provider 'lcal'\n" in out
         assert "defaults.provider_order: did you mean local?" in err
 
-    @pytest.mark.parametrize(
-        ("options", "expected"),
-        [
-            (
-                [],
-                [
-                    ("provider odd", "failed", "unknown provider type 'nonexistent'"),
-                    ("plugin zz-broken", "failed", "ZeroDivisionError"),
-                    ("distributions", "warning", "~e-1.0.dist-info"),
-                    ("distributions", "warning", "; 2 more"),
-                    ("store", "failed", "not a database"),
-                    ("default", "ok", "zz-fixed with no model"),
-                ],
-            ),
-            (["--repair"], [("repair", "failed", "not a database")]),
-        ],
-    )
+    @pytest.mark.parametrize(("options", "expected"), [
+        (
+            [],
+            [
+                ("provider odd", "failed", "unknown provider type 'nonexistent'"),
+                ("plugin zz-broken", "failed", "ZeroDivisionError"),
+                ("distributions", "warning", "~e-1.0.dist-info"),
+                ("distributions", "warning", "; 2 more"),
+                ("store", "failed", "not a database"),
+                ("default", "ok", "zz-fixed with no model"),
+            ],
+        ),
+        (["--repair"], [("repair", "failed", "not a database")]),
+    ])  # fmt: skip
     def test_each_problem_is_reported(
         self,
         terminal: Terminal,
@@ -408,19 +386,16 @@ def test_completion_scripts_are_printed(terminal: Terminal, shell: str) -> None:
 
 
 @pytest.mark.part
-@pytest.mark.parametrize(
-    ("words", "typed", "names"),
-    [
-        ("ask --provider", "mo", ["mock"]),
-        ("ask --model", "mock-", ["mock-embed"]),
-        ("ask --model", "zzz", []),
-        ("ask --feature", "ch", ["chat", "chat-model"]),
-        ("ask --feature", "x", []),
-        ("local", "pu", ["pull"]),
-        ("", "plug", ["plugins"]),
-        ("conversations show", "ID", ["ID"]),
-    ],
-)
+@pytest.mark.parametrize(("words", "typed", "names"), [
+    ("ask --provider", "mo", ["mock"]),
+    ("ask --model", "mock-", ["mock-embed"]),
+    ("ask --model", "zzz", []),
+    ("ask --feature", "ch", ["chat", "chat-model"]),
+    ("ask --feature", "x", []),
+    ("local", "pu", ["pull"]),
+    ("", "plug", ["plugins"]),
+    ("conversations show", "ID", ["ID"]),
+])  # fmt: skip
 def test_names_are_completed(home: Path, words: str, typed: str, names: list[str]) -> None:
     with Store() as store:
         id = begin(store).id

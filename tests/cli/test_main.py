@@ -209,14 +209,11 @@ class TestLog:
 
 @pytest.mark.part
 class TestErrors:
-    @pytest.mark.parametrize(
-        ("error", "line"),
-        [
-            (OSError(28, "No space left on device", "/x/y"), "/x/y: No space left on device"),
-            (OSError(28, "No space left on device"), "No space left on device"),
-            (PermissionError("just so"), "just so"),
-        ],
-    )
+    @pytest.mark.parametrize(("error", "line"), [
+        (OSError(28, "No space left on device", "/x/y"), "/x/y: No space left on device"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (PermissionError("just so"), "just so"),
+    ])  # fmt: skip
     def test_os_error_is_one_line(self, terminal: Terminal, error: OSError, line: str) -> None:
         def refused(*_: object, **__: object) -> None:
             raise error
@@ -300,16 +297,12 @@ def test_ours_runs_without_the_host(index: Index, hosts: list[Host], terminal: T
     assert not hosts
 
 
-@pytest.mark.parametrize(
-    ("distribution", "load"),
-    [
-        ("somebody-elses", f"{__name__}:do"),
-        ("genai-batch", "no_module:do"),
-        ("genai-batch", f"{__name__}:gone"),
-        ("genai-batch", f"{__name__}:__name__"),
-    ],
-    ids=["of a third party", "no such module", "no such name", "no command"],
-)
+@pytest.mark.parametrize(("distribution", "load"), [
+    ("somebody-elses", f"{__name__}:do"),
+    ("genai-batch", "no_module:do"),
+    ("genai-batch", f"{__name__}:gone"),
+    ("genai-batch", f"{__name__}:__name__"),
+], ids=["of a third party", "no such module", "no such name", "no command"])  # fmt: skip
 def test_others_are_those_that_the_host_has_loaded(
     index: Index, hosts: list[Host], terminal: Terminal, distribution: str, load: str
 ) -> None:

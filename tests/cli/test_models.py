@@ -61,14 +61,11 @@ def test_they_are_lists(terminal: Terminal) -> None:
     assert {len(row) for row in lines} == {8}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        (("set", "mine"), "nothing to change: use --of, --provider or --param"),
-        (("--all", "list"), "options of list come after it"),
-        (("--json", "add", "x", "--of", "mock"), "options of add come after it"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "error"), [
+    (("set", "mine"), "nothing to change: use --of, --provider or --param"),
+    (("--all", "list"), "options of list come after it"),
+    (("--json", "add", "x", "--of", "mock"), "options of add come after it"),
+])  # fmt: skip
 def test_a_wrong_use(terminal: Terminal, arguments: tuple[str, ...], error: str) -> None:
     code, out, err = terminal("models", *arguments)
     assert (code, out, error in err) == (2, "", True)
@@ -93,24 +90,17 @@ def test_an_alias_that_is_given_parameters_is_one(terminal: Terminal) -> None:
     assert config.model_configs == {"fast": ModelConfig("mock", (), {"seed": 1})}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says", "hint"),
-    [
-        (("add", "x", "--of", "mok"), "unknown model 'mok'", "did you mean mock?"),
-        (("add", "x", "--of", "mock", "-p", "moc"), "unknown provider 'moc'", "mock"),
-        (
-            ("add", "x", "--of", "mock", "--param", "sed=1"),
-            "does not accept parameter 'sed'",
-            "seed",
-        ),
-        (("add", "x", "--of", "mock", "--param", "seed=a"), "seed", ""),
-        (("add", "a/b", "--of", "mock"), "is not a valid configuration name", "match [A-Za-z0-9]"),
-        (("add", "mine", "--of", "mock"), "model configuration 'mine' already exists", "set"),
-        (("set", "min", "--of", "mock"), "unknown model configuration 'min'", "did you mean mine?"),
-        (("set", "mine", "--of", "yours"), "is circular: mine of yours of mine", ""),
-        (("remove", "min"), "unknown model configuration 'min'", "did you mean mine?"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "says", "hint"), [
+    (("add", "x", "--of", "mok"), "unknown model 'mok'", "did you mean mock?"),
+    (("add", "x", "--of", "mock", "-p", "moc"), "unknown provider 'moc'", "mock"),
+    (("add", "x", "--of", "mock", "--param", "sed=1"), "does not accept parameter 'sed'", "seed"),
+    (("add", "x", "--of", "mock", "--param", "seed=a"), "seed", ""),
+    (("add", "a/b", "--of", "mock"), "is not a valid configuration name", "match [A-Za-z0-9]"),
+    (("add", "mine", "--of", "mock"), "model configuration 'mine' already exists", "set"),
+    (("set", "min", "--of", "mock"), "unknown model configuration 'min'", "did you mean mine?"),
+    (("set", "mine", "--of", "yours"), "is circular: mine of yours of mine", ""),
+    (("remove", "min"), "unknown model configuration 'min'", "did you mean mine?"),
+])  # fmt: skip
 def test_wrong_value(terminal: Terminal, arguments: tuple[str, ...], says: str, hint: str) -> None:
     terminal.out("models add mine --of mock")
     terminal.out("models add yours --of mine")

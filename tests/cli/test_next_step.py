@@ -156,19 +156,16 @@ def needy(
 
 
 @pytest.mark.part
-@pytest.mark.parametrize(
-    ("options", "default", "question", "answer"),
-    [
-        (["-m", "needs-weights"], "", "Download the weights (1 MB)?", "it answers"),
-        (["-m", "mocck"], "", "Use mock instead?", "hi"),
-        (["-m", "nonsense"], "mock", "Use mock instead?", "hi"),
-        (["-p", "weighty", "-m", "needs-key"], "mock", "Use mock instead?", "hi"),
-        ([], "", "Use needs-key@keyed this time? Calls may cost money.", "it answers"),
-        (["-m", "nonsense"], "", None, None),
-        (["-m", "nonsense"], "needs-weights", None, None),
-        (["-p", "keyed", "-m", "needs-weights"], "", None, None),
-    ],
-)
+@pytest.mark.parametrize(("options", "default", "question", "answer"), [
+    (["-m", "needs-weights"], "", "Download the weights (1 MB)?", "it answers"),
+    (["-m", "mocck"], "", "Use mock instead?", "hi"),
+    (["-m", "nonsense"], "mock", "Use mock instead?", "hi"),
+    (["-p", "weighty", "-m", "needs-key"], "mock", "Use mock instead?", "hi"),
+    ([], "", "Use needs-key@keyed this time? Calls may cost money.", "it answers"),
+    (["-m", "nonsense"], "", None, None),
+    (["-m", "nonsense"], "needs-weights", None, None),
+    (["-p", "keyed", "-m", "needs-weights"], "", None, None),
+])  # fmt: skip
 def test_item_5_the_step_is_taken_on_yes_alone(
     needy: Terminal, options: list[str], default: str, question: str | None, answer: str | None
 ) -> None:
@@ -206,14 +203,11 @@ def test_item_5_the_command_runs_again_once_installed(terminal: Terminal, exit_c
     assert code == exit_code
 
 
-@pytest.mark.parametrize(
-    ("name", "question"),
-    [
-        ("genai-vendor-openai", "Install genai-vendor-openai?"),
-        ('"genai-host[starter]"', "Install genai-host[starter]?"),
-        ("genai-vendor-grok", None),
-    ],
-)
+@pytest.mark.parametrize(("name", "question"), [
+    ("genai-vendor-openai", "Install genai-vendor-openai?"),
+    ('"genai-host[starter]"', "Install genai-host[starter]?"),
+    ("genai-vendor-grok", None),
+])  # fmt: skip
 def test_item_5_only_ours_are_installed(host: Host, name: str, question: str | None) -> None:
     app = App()
     app._host = host
@@ -222,14 +216,11 @@ def test_item_5_only_ours_are_installed(host: Host, name: str, question: str | N
     assert (step.question if step else None) == question
 
 
-@pytest.mark.parametrize(
-    ("command", "code", "message"),
-    [
-        ("ask -m gpt-4o hi", 1, "error: "),
-        ("modles", 2, "No such command 'modles'. Did you mean models?"),
-        ("hello", 2, "No such command 'hello'. To ask the model: genai-host ask hello"),
-    ],
-)
+@pytest.mark.parametrize(("command", "code", "message"), [
+    ("ask -m gpt-4o hi", 1, "error: "),
+    ("modles", 2, "No such command 'modles'. Did you mean models?"),
+    ("hello", 2, "No such command 'hello'. To ask the model: genai-host ask hello"),
+])  # fmt: skip
 def test_item_5_nothing_is_asked_where_nobody_can_answer(
     terminal: Terminal, command: str, code: int, message: str
 ) -> None:
@@ -242,13 +233,10 @@ def test_item_5_a_question_needs_no_command(terminal: Terminal, question: str) -
     assert terminal(shlex.quote(question), "-m", "mock") == (0, f"{question}\n", "")
 
 
-@pytest.mark.parametrize(
-    ("is_installed", "hint"),
-    [
-        (False, "Install its plugin: genai-host install genai-batch"),
-        (True, "Its plugin, genai-batch, is disabled or broken: genai-host plugins"),
-    ],
-)
+@pytest.mark.parametrize(("is_installed", "hint"), [
+    (False, "Install its plugin: genai-host install genai-batch"),
+    (True, "Its plugin, genai-batch, is disabled or broken: genai-host plugins"),
+])  # fmt: skip
 def test_item_5_command_of_a_plugin(terminal: Terminal, is_installed: bool, hint: str) -> None:
     terminal.configure('[plugins]\ndisabled = ["batch"]\n')
     if not is_installed:

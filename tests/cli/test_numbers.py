@@ -42,17 +42,14 @@ def test_item_9_config_set_refuses_it(terminal: Terminal, home: Path, key: str) 
     assert not (home / "config" / "config.toml").exists()
 
 
-@pytest.mark.parametrize(
-    ("table", "head", "name"),
-    [
-        *(("providers.mock.limits", '[providers.mock]\ntype = "mock"\n', name) for name in _LIMITS),
-        *(
-            (f"budgets.{table}", "", name)
-            for table in ("total", "user", "users.ann")
-            for name in ("day", "month", "day_tokens", "month_tokens")
-        ),
-    ],
-)
+@pytest.mark.parametrize(("table", "head", "name"), [
+    *(("providers.mock.limits", '[providers.mock]\ntype = "mock"\n', name) for name in _LIMITS),
+    *(
+        (f"budgets.{table}", "", name)
+        for table in ("total", "user", "users.ann")
+        for name in ("day", "month", "day_tokens", "month_tokens")
+    ),
+])  # fmt: skip
 def test_item_9_a_file_with_it_is_refused(
     terminal: Terminal, table: str, head: str, name: str
 ) -> None:
@@ -61,26 +58,23 @@ def test_item_9_a_file_with_it_is_refused(
         assert re.search(rf"\b{name}\b", _refused(terminal, "ask -p mock hi"))
 
 
-@pytest.mark.parametrize(
-    ("option", "command"),
-    [
-        ("--max-cost", "ask -p mock hi"),
-        ("--max-cost", "chat -p mock"),
-        ("--max-cost", "batch run none.jsonl"),
-        ("--concurrency", "batch run none.jsonl"),
-        ("--limit", "conversations list"),
-        ("--limit", "conversations search hi"),
-        ("--turn", "conversations fork last"),
-        ("--older-than", "conversations delete --yes"),
-        ("--port", "serve"),
-        ("--max-concurrency", "serve"),
-        ("--at-once", "serve"),
-        ("--queue-size", "serve"),
-        ("--rate-limit", "serve"),
-        ("--workers", "serve"),
-        ("--graceful-timeout", "serve"),
-    ],
-)
+@pytest.mark.parametrize(("option", "command"), [
+    ("--max-cost", "ask -p mock hi"),
+    ("--max-cost", "chat -p mock"),
+    ("--max-cost", "batch run none.jsonl"),
+    ("--concurrency", "batch run none.jsonl"),
+    ("--limit", "conversations list"),
+    ("--limit", "conversations search hi"),
+    ("--turn", "conversations fork last"),
+    ("--older-than", "conversations delete --yes"),
+    ("--port", "serve"),
+    ("--max-concurrency", "serve"),
+    ("--at-once", "serve"),
+    ("--queue-size", "serve"),
+    ("--rate-limit", "serve"),
+    ("--workers", "serve"),
+    ("--graceful-timeout", "serve"),
+])  # fmt: skip
 def test_item_9_an_option_refuses_it(terminal: Terminal, option: str, command: str) -> None:
     terminal("ask -p mock", "there is a conversation")
     for value in (*_NEVER, ""):

@@ -63,28 +63,24 @@ def test_options_reach_the_command_by_name() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("pair", "values"),
-    [
-        ("a=1", {"a": 1}),
-        ("a=1.5", {"a": 1.5}),
-        ("a=true", {"a": True}),
-        ("a=null", {"a": None}),
-        ('a="1"', {"a": "1"}),
-        ('a=["x"]', {"a": ["x"]}),
-        ("a=x", {"a": "x"}),
-        ("a=", {"a": ""}),
-        ("a=b=c", {"a": "b=c"}),
-        ("a=[1", {"a": "[1"}),
-        ("a b= x", {"a b": " x"}),
-        # no JSON, though `json` takes it
-        ("a=NaN", {"a": "NaN"}),
-        ("a=Infinity", {"a": "Infinity"}),
-        ("a=" + "1" * 5_000, {"a": "1" * 5_000}),
-        ("a=" + "[" * DEEP, {"a": "[" * DEEP}),
-    ],
-    ids=lambda value: repr(value)[:20],
-)
+@pytest.mark.parametrize(("pair", "values"), [
+    ("a=1", {"a": 1}),
+    ("a=1.5", {"a": 1.5}),
+    ("a=true", {"a": True}),
+    ("a=null", {"a": None}),
+    ('a="1"', {"a": "1"}),
+    ('a=["x"]', {"a": ["x"]}),
+    ("a=x", {"a": "x"}),
+    ("a=", {"a": ""}),
+    ("a=b=c", {"a": "b=c"}),
+    ("a=[1", {"a": "[1"}),
+    ("a b= x", {"a b": " x"}),
+    # no JSON, though `json` takes it
+    ("a=NaN", {"a": "NaN"}),
+    ("a=Infinity", {"a": "Infinity"}),
+    ("a=" + "1" * 5_000, {"a": "1" * 5_000}),
+    ("a=" + "[" * DEEP, {"a": "[" * DEEP}),
+], ids=lambda value: repr(value)[:20])  # fmt: skip
 def test_a_value_is_json_where_it_can_be(pair: str, values: dict[str, Any]) -> None:
     assert named_values((pair,), "--setting") == values
     assert named_values(("a=0", "b=2", pair), "--setting") == {"a": 0, "b": 2, **values}
@@ -120,14 +116,10 @@ def test_a_schema_is_written_out_or_in_a_file(tmp_path: Path, text: str) -> None
     assert read_schema(str(file)) == json.loads(text)
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        "{", "{} and more", "missing.json", "", ".", "[]", '{"a":' * DEEP, "nul\0", "x" * 5_000,
-        '{"type": 5}', '{"not": ' * 900 + "{}" + "}" * 900,
-    ],
-    ids=lambda schema: repr(schema[:12]),
-)  # fmt: skip
+@pytest.mark.parametrize("schema", [
+    "{", "{} and more", "missing.json", "", ".", "[]", '{"a":' * DEEP, "nul\0", "x" * 5_000,
+    '{"type": 5}', '{"not": ' * 900 + "{}" + "}" * 900,
+], ids=lambda schema: repr(schema[:12]))  # fmt: skip
 def test_wrong_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema: str) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(click.BadParameter) as caught:
@@ -135,18 +127,14 @@ def test_wrong_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema: s
     assert caught.value.param_hint == "--schema"
 
 
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        (b"[]", "expected a JSON object"),
-        (b"null", "expected a JSON object"),
-        (b"nothing", "invalid JSON"),
-        (b"", "invalid JSON"),
-        (b"\xff", "invalid JSON"),
-        (b"[" * DEEP, "invalid JSON"),
-    ],
-    ids=lambda value: repr(value)[:20],
-)
+@pytest.mark.parametrize(("content", "why"), [
+    (b"[]", "expected a JSON object"),
+    (b"null", "expected a JSON object"),
+    (b"nothing", "invalid JSON"),
+    (b"", "invalid JSON"),
+    (b"\xff", "invalid JSON"),
+    (b"[" * DEEP, "invalid JSON"),
+], ids=lambda value: repr(value)[:20])  # fmt: skip
 def test_a_file_that_is_no_schema_is_a_wrong_use(tmp_path: Path, content: bytes, why: str) -> None:
     file = tmp_path / "schema.json"
     file.write_bytes(content)
@@ -178,16 +166,13 @@ def test_the_options_choose_model_and_parameters(host: Host, opened: Open) -> No
     assert opened(model="mock", provider="mock", feature="chat").models == {"main": "mock@mock"}
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({}, "You are a helpful assistant."),
-        ({"system": "Be brief."}, "Be brief."),
-        ({"system": ""}, None),
-        ({"settings": ("system_prompt=Rhyme.",)}, "Rhyme."),
-        ({"settings": ("system_prompt=Rhyme.",), "system": "Be brief."}, "Be brief."),
-    ],
-)
+@pytest.mark.parametrize(("options", "text"), [
+    ({}, "You are a helpful assistant."),
+    ({"system": "Be brief."}, "Be brief."),
+    ({"system": ""}, None),
+    ({"settings": ("system_prompt=Rhyme.",)}, "Rhyme."),
+    ({"settings": ("system_prompt=Rhyme.",), "system": "Be brief."}, "Be brief."),
+])  # fmt: skip
 def test_system_prompt(host: Host, opened: Open, options: dict[str, Any], text: str | None) -> None:
     opened(**options).say("hi")
     first = asked(host)["messages"][0]
@@ -204,23 +189,20 @@ def test_an_option_that_is_no_pair_is_named(opened: Open, name: str) -> None:
     assert caught.value.param_hint == f"--{name}"
 
 
-@pytest.mark.parametrize(
-    ("command", "former", "now"),
-    [
-        ("ask", "--again", "--regenerate"),
-        ("ask", "--cid", "--conversation"),
-        ("ask", "--save", "--save-template"),
-        ("chat", "--set", "--setting"),
-        ("batch run", "--at-once", "--concurrency"),
-        ("batch run", "--restart", "--overwrite"),
-        ("batch run", "--with", "--executor-setting"),
-        ("conversations resume", "--allow", "--approve"),
-        ("conversations resume", "--no", "--deny-all"),
-        ("keys set", "--setting", "--secret"),
-        ("models", "--at", "--provider"),
-        ("routes explain", "--for", "--operation"),
-    ],
-)
+@pytest.mark.parametrize(("command", "former", "now"), [
+    ("ask", "--again", "--regenerate"),
+    ("ask", "--cid", "--conversation"),
+    ("ask", "--save", "--save-template"),
+    ("chat", "--set", "--setting"),
+    ("batch run", "--at-once", "--concurrency"),
+    ("batch run", "--restart", "--overwrite"),
+    ("batch run", "--with", "--executor-setting"),
+    ("conversations resume", "--allow", "--approve"),
+    ("conversations resume", "--no", "--deny-all"),
+    ("keys set", "--setting", "--secret"),
+    ("models", "--at", "--provider"),
+    ("routes explain", "--for", "--operation"),
+])  # fmt: skip
 def test_former_names_of_options(terminal: Terminal, command: str, former: str, now: str) -> None:
     words = set(re.findall(r"--[a-z-]+", terminal(*command.split(), "--help")[1]))
     assert now in words

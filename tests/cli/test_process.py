@@ -99,14 +99,11 @@ def test_what_plugins_print_is_no_output(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @_posix
-@pytest.mark.parametrize(
-    ("wait", "who"),
-    [
-        ("threading.Thread(target=wait).start()", "plugin zz-waits"),
-        ("threading.Thread(target=threading.Event().wait, name='x').start()", "thread 'x'"),
-        ("atexit.register(wait)", "plugin zz-waits"),
-    ],
-)
+@pytest.mark.parametrize(("wait", "who"), [
+    ("threading.Thread(target=wait).start()", "plugin zz-waits"),
+    ("threading.Thread(target=threading.Event().wait, name='x').start()", "thread 'x'"),
+    ("atexit.register(wait)", "plugin zz-waits"),
+])  # fmt: skip
 def test_it_exits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait: str, who: str) -> None:
     source = f"import atexit, threading\ndef wait(): threading.Event().wait()\n{wait}\n"
     make_distribution(tmp_path, "zz-waits", files={"zz_waits.py": source})

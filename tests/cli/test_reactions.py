@@ -118,39 +118,33 @@ class TestLines:
 
 
 class TestPictures:
-    @pytest.mark.parametrize(
-        ("reaction", "picture"),
-        [
-            ({"p": f"data:image/png;base64,{BASE64}"}, Image(PNG, "image/png")),
-            ({"p": "data:IMAGE/SVG+XML,%3Csvg/%3E"}, Image(b"<svg/>", "image/svg+xml")),
-            ({"p": "data:image/svg+xml;charset=utf-8,<svg/>"}, Image(b"<svg/>", "image/svg+xml")),
-            ({"p": {"media_type": "image/png", "data": BASE64}}, Image(PNG, "image/png")),
-            ({"p": BASE64, "media_type": "image/png"}, Image(PNG, "image/png")),
-            ({"p": "https://a.example/x.png"}, Image(url="https://a.example/x.png")),
-        ],
-    )
+    @pytest.mark.parametrize(("reaction", "picture"), [
+        ({"p": f"data:image/png;base64,{BASE64}"}, Image(PNG, "image/png")),
+        ({"p": "data:IMAGE/SVG+XML,%3Csvg/%3E"}, Image(b"<svg/>", "image/svg+xml")),
+        ({"p": "data:image/svg+xml;charset=utf-8,<svg/>"}, Image(b"<svg/>", "image/svg+xml")),
+        ({"p": {"media_type": "image/png", "data": BASE64}}, Image(PNG, "image/png")),
+        ({"p": BASE64, "media_type": "image/png"}, Image(PNG, "image/png")),
+        ({"p": "https://a.example/x.png"}, Image(url="https://a.example/x.png")),
+    ])  # fmt: skip
     def test_they_are_found(self, views: Any, reaction: Any, picture: Image) -> None:
         viewer = views("", pictures=["p", "q"])
         assert viewer.pictures({"type": "x", **reaction}) == [picture]
         assert viewer.pictures({"type": "y", **reaction}) == []
 
-    @pytest.mark.parametrize(
-        "reaction",
-        [
-            *({}, {"p": None}, {"p": "data:"}, {"p": "data:image/png"}),
-            {"p": "data:image/png;base64,"},
-            {"p": "data:image/png;base64,%%%"},
-            {"p": "data:image/png;base64,\udcff"},
-            {"p": "data:text/html,<b>"},
-            {"p": "file:///etc/passwd"},
-            {"p": BASE64},
-            {"p": BASE64, "media_type": "text/html"},
-            {"p": "é", "media_type": "image/png"},
-            {"p": {"media_type": 5, "data": BASE64}},
-            {"p": {"media_type": "image/png", "data": [1]}},
-            {"q": f"data:image/png;base64,{BASE64}"},
-        ],
-    )
+    @pytest.mark.parametrize("reaction", [
+        *({}, {"p": None}, {"p": "data:"}, {"p": "data:image/png"}),
+        {"p": "data:image/png;base64,"},
+        {"p": "data:image/png;base64,%%%"},
+        {"p": "data:image/png;base64,\udcff"},
+        {"p": "data:text/html,<b>"},
+        {"p": "file:///etc/passwd"},
+        {"p": BASE64},
+        {"p": BASE64, "media_type": "text/html"},
+        {"p": "é", "media_type": "image/png"},
+        {"p": {"media_type": 5, "data": BASE64}},
+        {"p": {"media_type": "image/png", "data": [1]}},
+        {"q": f"data:image/png;base64,{BASE64}"},
+    ])  # fmt: skip
     def test_what_is_none_is_left_out(self, views: Any, reaction: Any) -> None:
         assert views("", pictures=["p"]).pictures({"type": "x", **reaction}) == []
 

@@ -103,16 +103,13 @@ UNKNOWN = 'reaction: new {"text":"a\\u001b[2J\\tb<202E>\\nc' + "d" * 14 + "…\n
 
 
 class TestText:
-    @pytest.mark.parametrize(
-        ("command", "out", "err"),
-        [
-            ("tools call see kind=seen", "seen\n" + SHOWN, PICTURES),
-            ("tools call see kind=picture", "seen\n", PICTURES),
-            ("tools call see kind=new", "seen\n", UNKNOWN + "image: image/png, 6 bytes\n"),
-            ("ask -f sees seen", "seen\n" + SHOWN, PICTURES),
-            ("ask -f sees seen --no-stream", "seen\n" + SHOWN, PICTURES),
-        ],
-    )
+    @pytest.mark.parametrize(("command", "out", "err"), [
+        ("tools call see kind=seen", "seen\n" + SHOWN, PICTURES),
+        ("tools call see kind=picture", "seen\n", PICTURES),
+        ("tools call see kind=new", "seen\n", UNKNOWN + "image: image/png, 6 bytes\n"),
+        ("ask -f sees seen", "seen\n" + SHOWN, PICTURES),
+        ("ask -f sees seen --no-stream", "seen\n" + SHOWN, PICTURES),
+    ])  # fmt: skip
     def test_it_is_below_the_output(
         self, terminal: Terminal, command: str, out: str, err: str
     ) -> None:

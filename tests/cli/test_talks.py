@@ -68,17 +68,14 @@ class TestAsk:
         assert "script" in terminal.error("ask -c b")
         assert terminal("ask -c -m mock@mock b") == (0, "b\n", "")
 
-    @pytest.mark.parametrize(
-        ("arguments", "says"),
-        [
-            (["--conversation", "zzz"], "unknown conversation 'zzz'"),
-            (["--conversation", "\x1b[2J"], "unknown conversation"),
-            (["-c", "-f", "other"], "the conversation uses feature 'chat', not 'other'"),
-            (["-c", "-m", "nonsense"], "unknown model 'nonsense'"),
-            (["-c", "--param", "temperatur=1"], "did you mean temperature?"),
-            (["-c", "--role", "judge=mock"], "unknown role 'judge'"),
-        ],
-    )
+    @pytest.mark.parametrize(("arguments", "says"), [
+        (["--conversation", "zzz"], "unknown conversation 'zzz'"),
+        (["--conversation", "\x1b[2J"], "unknown conversation"),
+        (["-c", "-f", "other"], "the conversation uses feature 'chat', not 'other'"),
+        (["-c", "-m", "nonsense"], "unknown model 'nonsense'"),
+        (["-c", "--param", "temperatur=1"], "did you mean temperature?"),
+        (["-c", "--role", "judge=mock"], "unknown role 'judge'"),
+    ])  # fmt: skip
     def test_wrong_value(self, terminal: Terminal, arguments: list[str], says: str) -> None:
         terminal("ask -p mock a")
         before = summaries()
@@ -206,27 +203,20 @@ class TestChat:
         assert "answer it: /resume VALUE" in err
         assert "removed the last message" in err
 
-    @pytest.mark.parametrize(
-        ("prepare", "shown"),
-        [
-            (lambda terminal: None, "> a\n  a\n"),
+    @pytest.mark.parametrize(("prepare", "shown"), [
+        (lambda terminal: None, "> a\n  a\n"),
+        (
+            lambda terminal: interrupt("b" * 1000),
             (
-                lambda terminal: interrupt("b" * 1000),
-                (
-                    f"> a\n  a\ninterrupted: {'b' * 196} ...\n"
-                    "resume it: /resume; or send it again: /retry\n"
-                ),
+                f"> a\n  a\ninterrupted: {'b' * 196} ...\n"
+                "resume it: /resume; or send it again: /retry\n"
             ),
-            (
-                lambda terminal: append(*waiting(1, payload={"do": "rm"})),
-                '> a\n  a\nit waits for approval: {"do": "rm"}; answer it: /resume VALUE\n',
-            ),
-            (
-                lambda terminal: terminal("ask -c -p script b"),
-                "> a\n  a\nnot answered: b\nsend it again: /retry\n",
-            ),
-        ],
-    )
+        ),
+        (lambda terminal: append(*waiting(1, payload={"do": "rm"})),
+         '> a\n  a\nit waits for approval: {"do": "rm"}; answer it: /resume VALUE\n'),
+        (lambda terminal: terminal("ask -c -p script b"),
+         "> a\n  a\nnot answered: b\nsend it again: /retry\n"),
+    ])  # fmt: skip
     def test_at_a_terminal_its_end_is_shown_first(
         self, terminal: Terminal, script: Any, prepare: Callable[[Terminal], object], shown: str
     ) -> None:

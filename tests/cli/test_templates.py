@@ -90,23 +90,20 @@ class TestAsk:
         assert (code, json.loads(out)) == (0, {"n": 1})
         assert terminal("ask -t mine x --schema", '{"type": "string"}')[0] == 1
 
-    @pytest.mark.parametrize(
-        ("command", "code", "says"),
-        [
-            ("ask -t none", 1, "unknown template 'none'"),
-            ("ask -t ../config", 1, "invalid template name"),
-            ("ask -t mine x", 1, "mine.toml: needs a value for language\n  --var language="),
-            ("ask -t mine --var language=x", 1, "needs a message"),
-            ("ask -t mine x --var langage=x", 1, "did you mean language?"),
-            ("ask -t mine x --var language", 2, "expected NAME=VALUE"),
-            ("ask x --var language=x", 2, "--var requires --template"),
-            ("ask -t schema x", 2, "schema.toml"),
-            ("chat -t schema", 1, "schema.toml: chat does not support templates with a schema"),
-            ("chat -F -", 2, "standard input contains the messages of the chat"),
-            ("ask x -F - -a -", 2, "only one option can read standard input"),
-            ("ask x -F - -F -", 2, "only one option can read standard input"),
-        ],
-    )
+    @pytest.mark.parametrize(("command", "code", "says"), [
+        ("ask -t none", 1, "unknown template 'none'"),
+        ("ask -t ../config", 1, "invalid template name"),
+        ("ask -t mine x", 1, "mine.toml: needs a value for language\n  --var language="),
+        ("ask -t mine --var language=x", 1, "needs a message"),
+        ("ask -t mine x --var langage=x", 1, "did you mean language?"),
+        ("ask -t mine x --var language", 2, "expected NAME=VALUE"),
+        ("ask x --var language=x", 2, "--var requires --template"),
+        ("ask -t schema x", 2, "schema.toml"),
+        ("chat -t schema", 1, "schema.toml: chat does not support templates with a schema"),
+        ("chat -F -", 2, "standard input contains the messages of the chat"),
+        ("ask x -F - -a -", 2, "only one option can read standard input"),
+        ("ask x -F - -F -", 2, "only one option can read standard input"),
+    ])  # fmt: skip
     def test_what_is_wrong_is_told(
         self, terminal: Terminal, write: Any, command: str, code: int, says: str
     ) -> None:
@@ -147,17 +144,14 @@ class TestSave:
         assert terminal("ask --save-template mine", stdin="Sum up\n$input\n")[0] == 0
         assert read_template("mine").prompt == "Sum up\n$input"
 
-    @pytest.mark.parametrize(
-        ("arguments", "code", "says"),
-        [
-            ("", 2, "nothing to save"),
-            ("'for $5'", 1, "write $$ for a dollar sign"),
-            ("x -a -", 1, "cannot read from standard input"),
-            ("x --var y=z", 1, "variables.y is not used in"),
-            ("x --param y=null", 1, "is null, which TOML does not support"),
-            ("x --schema [", 2, "--schema"),
-        ],
-    )
+    @pytest.mark.parametrize(("arguments", "code", "says"), [
+        ("", 2, "nothing to save"),
+        ("'for $5'", 1, "write $$ for a dollar sign"),
+        ("x -a -", 1, "cannot read from standard input"),
+        ("x --var y=z", 1, "variables.y is not used in"),
+        ("x --param y=null", 1, "is null, which TOML does not support"),
+        ("x --schema [", 2, "--schema"),
+    ])  # fmt: skip
     def test_what_cannot_be_kept_is_told(
         self, terminal: Terminal, folder: Path, arguments: str, code: int, says: str
     ) -> None:

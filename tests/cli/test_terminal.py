@@ -62,25 +62,21 @@ def test_each_hostile_character_leaves_a_visible_sign() -> None:
     assert len({safe(character) for character in HOSTILE}) == len(HOSTILE)
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("a\tb\nc", "a\tb\nc"),
-        ("a\r\nb", "a\nb"),
-        ("password: \rnone", "password: ␍none"),
-        ("\r\r\n", "␍\n"),
-        ("\x1b[31mred\x1b[0m", "␛[31mred␛[0m"),
-        ("\x1b]52;c;cm0gLXJm\x07", "␛]52;c;cm0gLXJm␇"),
-        ("\x9b2J\x9d0;title\x9c", "<009B>2J<009D>0;title<009C>"),
-        ("\x08\x7f\x00", "␈␡␀"),
-        ("user\u202etxt.exe", "user<202E>txt.exe"),
-        ("\u2066a\u2069\u061c\u200f", "<2066>a<2069><061C><200F>"),
-        ("\x85", "<0085>"),
-        ("héllo ␛ \U0001f600 \u200d", "héllo ␛ \U0001f600 \u200d"),
-        ("", ""),
-    ],
-    ids=ascii,
-)
+@pytest.mark.parametrize(("text", "shown"), [
+    ("a\tb\nc", "a\tb\nc"),
+    ("a\r\nb", "a\nb"),
+    ("password: \rnone", "password: ␍none"),
+    ("\r\r\n", "␍\n"),
+    ("\x1b[31mred\x1b[0m", "␛[31mred␛[0m"),
+    ("\x1b]52;c;cm0gLXJm\x07", "␛]52;c;cm0gLXJm␇"),
+    ("\x9b2J\x9d0;title\x9c", "<009B>2J<009D>0;title<009C>"),
+    ("\x08\x7f\x00", "␈␡␀"),
+    ("user\u202etxt.exe", "user<202E>txt.exe"),
+    ("\u2066a\u2069\u061c\u200f", "<2066>a<2069><061C><200F>"),
+    ("\x85", "<0085>"),
+    ("héllo ␛ \U0001f600 \u200d", "héllo ␛ \U0001f600 \u200d"),
+    ("", ""),
+], ids=ascii)  # fmt: skip
 def test_control_characters_are_shown(text: str, shown: str) -> None:
     assert safe(text) == shown
 
@@ -148,34 +144,27 @@ def test_a_table_is_for_programs_where_it_is_piped(capsys: pytest.CaptureFixture
 PLACE: Any = {"model": "mock", "provider": "script"}
 
 
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [
-        (Cancelled("stop"), "stop"),
-        (BadRequest("stop", status=400), "stop"),
-        (BadRequest("stop", **PLACE), "stop (mock@script)"),
-        (BadRequest("stop", provider="script"), "stop (script)"),
-        (BadRequest("stop", model="mock"), "stop (mock)"),
-        (BadRequest("script stops", **PLACE), "script stops (mock@script)"),
-        (BadRequest("mock@script stops", **PLACE), "mock@script stops"),
-        (BadRequest("stop", hint="go on", **PLACE), "stop (mock@script)\n  go on"),
-        (AuthenticationFailed("stop"), "stop\n  check the key: genai-host doctor"),
-        (AuthenticationFailed("stop", hint="set X_KEY"), "stop\n  set X_KEY"),
-        (RateLimited("stop"), "stop\n  wait a while, then try again"),
-        (RateLimited("stop", retry_after=4.2), "stop\n  wait 5 s, then try again"),
-        (RateLimited("stop", retry_after=0.0), "stop\n  wait 0 s, then try again"),
-        (CircuitOpen("stop", retry_after=30), "stop\n  wait 30 s, then try again"),
-        (
-            ServiceUnavailable("stop", provider="script"),
-            "stop (script)\n  try again, or check its settings: genai-host config show script",
-        ),
-        (ServiceUnavailable("https://a.b/c cannot be read"), "https://a.b/c cannot be read"),
-        (
-            NoRoute("no key", reasons=["no key", "the mock is \x1bout"], hint="set X_KEY"),
-            "no key\n  - the mock is ␛out\n  set X_KEY",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("error", "text"), [
+    (Cancelled("stop"), "stop"),
+    (BadRequest("stop", status=400), "stop"),
+    (BadRequest("stop", **PLACE), "stop (mock@script)"),
+    (BadRequest("stop", provider="script"), "stop (script)"),
+    (BadRequest("stop", model="mock"), "stop (mock)"),
+    (BadRequest("script stops", **PLACE), "script stops (mock@script)"),
+    (BadRequest("mock@script stops", **PLACE), "mock@script stops"),
+    (BadRequest("stop", hint="go on", **PLACE), "stop (mock@script)\n  go on"),
+    (AuthenticationFailed("stop"), "stop\n  check the key: genai-host doctor"),
+    (AuthenticationFailed("stop", hint="set X_KEY"), "stop\n  set X_KEY"),
+    (RateLimited("stop"), "stop\n  wait a while, then try again"),
+    (RateLimited("stop", retry_after=4.2), "stop\n  wait 5 s, then try again"),
+    (RateLimited("stop", retry_after=0.0), "stop\n  wait 0 s, then try again"),
+    (CircuitOpen("stop", retry_after=30), "stop\n  wait 30 s, then try again"),
+    (ServiceUnavailable("stop", provider="script"),
+     "stop (script)\n  try again, or check its settings: genai-host config show script"),
+    (ServiceUnavailable("https://a.b/c cannot be read"), "https://a.b/c cannot be read"),
+    (NoRoute("no key", reasons=["no key", "the mock is \x1bout"], hint="set X_KEY"),
+     "no key\n  - the mock is ␛out\n  set X_KEY"),
+])  # fmt: skip
 def test_error_and_hint(capsys: pytest.CaptureFixture[str], error: GenaiError, text: str) -> None:
     show_error(error)
     assert capsys.readouterr() == ("", f"error: {text}\n")
@@ -202,14 +191,11 @@ def test_reading_lines_leaves_the_input_open(monkeypatch: pytest.MonkeyPatch) ->
     assert piped_text() == "c"
 
 
-@pytest.mark.parametrize(
-    ("at_terminal", "quiet", "shown"),
-    [
-        (True, False, "\r1 MB\x1b[K\r\u241b MB\x1b[K\n\r3 MB\x1b[K\n"),
-        (True, True, ""),
-        (False, False, ""),
-    ],
-)
+@pytest.mark.parametrize(("at_terminal", "quiet", "shown"), [
+    (True, False, "\r1 MB\x1b[K\r\u241b MB\x1b[K\n\r3 MB\x1b[K\n"),
+    (True, True, ""),
+    (False, False, ""),
+])  # fmt: skip
 def test_a_line_of_progress_is_overwritten_at_a_terminal(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

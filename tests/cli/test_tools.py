@@ -148,17 +148,14 @@ class TestShow:
 
 
 class TestCall:
-    @pytest.mark.parametrize(
-        ("arguments", "text"),
-        [
-            (["text=a", "times=3"], "aaa"),
-            (["text=12", "times=2"], "1212"),
-            (["text={}"], "{}"),
-            (['{"text": "a", "times": 2}'], "aa"),
-            (["text=a b", "--context", '{"page": "!"}'], "a b!"),
-            (["text=a", 'where={"x": 1}'], "a"),
-        ],
-    )
+    @pytest.mark.parametrize(("arguments", "text"), [
+        (["text=a", "times=3"], "aaa"),
+        (["text=12", "times=2"], "1212"),
+        (["text={}"], "{}"),
+        (['{"text": "a", "times": 2}'], "aa"),
+        (["text=a b", "--context", '{"page": "!"}'], "a b!"),
+        (["text=a", 'where={"x": 1}'], "a"),
+    ])  # fmt: skip
     def test_its_output(self, terminal: Terminal, arguments: list[str], text: str) -> None:
         assert terminal("tools call repeat", *arguments) == (0, f"{text}\ntold\n", "")
 
@@ -172,16 +169,13 @@ class TestCall:
             "reactions": [{"type": "message", "message": "told"}],
         }
 
-    @pytest.mark.parametrize(
-        ("arguments", "wrong"),
-        [
-            (["repeat", "text=a", "times=0"], "nothing\u241b[2J to say"),
-            (["repeat"], "invalid arguments for repeat: 'text' is required"),
-            (["repeat", "txet=a", "text=b"], "Additional properties are not allowed ('txet'"),
-            (["wipe"], "tool 'wipe' is denied"),
-            (["odd"], "tool 'odd' is unavailable: its parameters are not an object"),
-        ],
-    )
+    @pytest.mark.parametrize(("arguments", "wrong"), [
+        (["repeat", "text=a", "times=0"], "nothing\u241b[2J to say"),
+        (["repeat"], "invalid arguments for repeat: 'text' is required"),
+        (["repeat", "txet=a", "text=b"], "Additional properties are not allowed ('txet'"),
+        (["wipe"], "tool 'wipe' is denied"),
+        (["odd"], "tool 'odd' is unavailable: its parameters are not an object"),
+    ])  # fmt: skip
     def test_failure(self, terminal: Terminal, arguments: list[str], wrong: str) -> None:
         err = terminal.error("tools call", *arguments)
         assert f"error: {wrong}" in err or wrong in err.splitlines()[0]

@@ -131,17 +131,14 @@ def test_an_empty_variable_is_not_set() -> None:
     assert not is_set("GENAI_HOST_READ_ONLY", {"GENAI_HOST_READ_ONLY": ""})
 
 
-@pytest.mark.parametrize(
-    ("variable", "hint"),
-    [
-        *(
-            (f"GENAI_HOST_PROVIDERS__{name}", "GENAI_HOST_PROVIDERS__MY_NAME__BASE_URL")
-            for name in ("X", "__WINDOW", "X__MODELS__M", "X__LIMITS", "X__A__B")
-        ),
-        ("GENAI_HOST_TOOLS__X", "GENAI_HOST_TOOLS__MY_NAME__FOLDER"),
-        ("GENAI_HOST_TOOLS__X__A__B", "GENAI_HOST_TOOLS__MY_NAME__FOLDER"),
-    ],
-)
+@pytest.mark.parametrize(("variable", "hint"), [
+    *(
+        (f"GENAI_HOST_PROVIDERS__{name}", "GENAI_HOST_PROVIDERS__MY_NAME__BASE_URL")
+        for name in ("X", "__WINDOW", "X__MODELS__M", "X__LIMITS", "X__A__B")
+    ),
+    ("GENAI_HOST_TOOLS__X", "GENAI_HOST_TOOLS__MY_NAME__FOLDER"),
+    ("GENAI_HOST_TOOLS__X__A__B", "GENAI_HOST_TOOLS__MY_NAME__FOLDER"),
+])  # fmt: skip
 def test_one_that_names_no_setting_is_refused(variable: str, hint: str) -> None:
     with pytest.raises(ConfigurationError, match=variable) as caught:
         read_config(environ={variable: "sk-canary"})
@@ -149,15 +146,12 @@ def test_one_that_names_no_setting_is_refused(variable: str, hint: str) -> None:
     assert "sk-canary" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("variable", "hint"),
-    [
-        ("GENAI_HOST_DEFAULTS_MODEL", "did you mean GENAI_HOST_DEFAULTS__MODEL?"),
-        ("GENAI_HOST_DEFAULTS__MODL", "did you mean GENAI_HOST_DEFAULTS__MODEL?"),
-        ("GENAI_HOST_CONFG", "did you mean GENAI_HOST_CONFIG?"),
-        ("GENAI_HOST_SERVER_PORT", "did you mean GENAI_HOST_SERVER__PORT?"),
-    ],
-)
+@pytest.mark.parametrize(("variable", "hint"), [
+    ("GENAI_HOST_DEFAULTS_MODEL", "did you mean GENAI_HOST_DEFAULTS__MODEL?"),
+    ("GENAI_HOST_DEFAULTS__MODL", "did you mean GENAI_HOST_DEFAULTS__MODEL?"),
+    ("GENAI_HOST_CONFG", "did you mean GENAI_HOST_CONFIG?"),
+    ("GENAI_HOST_SERVER_PORT", "did you mean GENAI_HOST_SERVER__PORT?"),
+])  # fmt: skip
 def test_item_7_one_that_is_not_known_is_ignored_with_a_warning(
     variable: str, hint: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -170,25 +164,22 @@ def test_item_7_one_that_is_not_known_is_ignored_with_a_warning(
     assert record.getMessage() == f"the environment variable {variable} is ignored: {hint}"
 
 
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [
-        ("GENAI_HOST_PORT", "tcp://10.96.0.7:80"),
-        ("GENAI_HOST_SERVICE_HOST", "10.96.0.7"),
-        ("GENAI_HOST_SERVICE_PORT", "80"),
-        ("GENAI_HOST_SERVICE_PORT_HTTP", "80"),
-        ("GENAI_HOST_PORT_80_TCP", "tcp://10.96.0.7:80"),
-        ("GENAI_HOST_PORT_80_TCP_PROTO", "tcp"),
-        ("GENAI_HOST_PORT_80_TCP_PORT", "80"),
-        ("GENAI_HOST_PORT_80_TCP_ADDR", "10.96.0.7"),
-        ("GENAI_HOST_WEB_PORT", "tcp://10.96.0.8:8080"),
-        ("GENAI_HOST_WEB_SERVICE_HOST", "10.96.0.8"),
-        ("GENAI_HOST_VERSION", "0.1.0"),
-        ("GENAI_HOST_SHA256", "a1"),
-        ("GENAI_HOST_NONSENSE", ""),
-        ("GENAI_HOST_PROVIDERS__X", ""),
-    ],
-)
+@pytest.mark.parametrize(("variable", "value"), [
+    ("GENAI_HOST_PORT", "tcp://10.96.0.7:80"),
+    ("GENAI_HOST_SERVICE_HOST", "10.96.0.7"),
+    ("GENAI_HOST_SERVICE_PORT", "80"),
+    ("GENAI_HOST_SERVICE_PORT_HTTP", "80"),
+    ("GENAI_HOST_PORT_80_TCP", "tcp://10.96.0.7:80"),
+    ("GENAI_HOST_PORT_80_TCP_PROTO", "tcp"),
+    ("GENAI_HOST_PORT_80_TCP_PORT", "80"),
+    ("GENAI_HOST_PORT_80_TCP_ADDR", "10.96.0.7"),
+    ("GENAI_HOST_WEB_PORT", "tcp://10.96.0.8:8080"),
+    ("GENAI_HOST_WEB_SERVICE_HOST", "10.96.0.8"),
+    ("GENAI_HOST_VERSION", "0.1.0"),
+    ("GENAI_HOST_SHA256", "a1"),
+    ("GENAI_HOST_NONSENSE", ""),
+    ("GENAI_HOST_PROVIDERS__X", ""),
+])  # fmt: skip
 def test_item_7_variables_of_kubernetes_are_ignored(variable: str, value: str) -> None:
     """A Service named genai-host, or genai-host-web, of the same namespace."""
     assert read_config(environ={variable: value}) == Config()

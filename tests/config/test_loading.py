@@ -145,37 +145,26 @@ def test_a_file_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert read_config(named).feature == "x"
 
 
-@pytest.mark.parametrize(
-    ("text", "where", "hint"),
-    [
-        ("defalts = 1", "unknown key 'defalts'", "did you mean defaults?"),
-        ("[defaults]\nmodell = 'x'", "unknown key 'defaults.modell'", "did you mean model?"),
-        ("[tools]\nfiles = 1", "tools.files must be a table, not an integer", ""),
-        ("[tools.Files]\na = 1", "tools.Files is not a valid tool set name", "lower-case"),
-        (
-            "[plugins]\nzzz = 1",
-            "unknown key 'plugins.zzz'",
-            "choose from disabled, allowlist, strict",
-        ),
-        ("defaults = 3", "defaults must be a table, not an integer", ""),
-        ("[defaults]\nfeature = 3", "defaults.feature must be a string, not an integer", ""),
-        ("[defaults]\nmodel = 3", "defaults.model must be a string", ""),
-        (
-            "[defaults]\nprovider_order = 'x'",
-            "defaults.provider_order must be a list of strings",
-            "",
-        ),
-        ("[plugins]\ndisabled = [1]", "plugins.disabled must be a list of strings", ""),
-        ("[plugins]\nstrict = 1", "plugins.strict must be true or false, not an integer", ""),
-        ("[providers.x]\nthreads = 1", "providers.x must have a type", ""),
-        ("[providers]\nx = 1", "providers.x must be a table", ""),
-        ("[providers.x]\ntype = 1", "providers.x.type must be a string", ""),
-        ("[providers.x]\ntype = 'a'\nenabled = 1", "providers.x.enabled must be true or false", ""),
-        ("[providers.x]\ntype = 'a'\nmodels.m = 1", "providers.x.models.m must be a string", ""),
-        ("[providers.'Not Plain']\ntype = 'a'", "is not a valid provider name", "lower-case"),
-        ("version = 3", "version 3 is newer", "genai-host upgrade genai-host"),
-    ],
-)
+@pytest.mark.parametrize(("text", "where", "hint"), [
+    ("defalts = 1", "unknown key 'defalts'", "did you mean defaults?"),
+    ("[defaults]\nmodell = 'x'", "unknown key 'defaults.modell'", "did you mean model?"),
+    ("[tools]\nfiles = 1", "tools.files must be a table, not an integer", ""),
+    ("[tools.Files]\na = 1", "tools.Files is not a valid tool set name", "lower-case"),
+    ("[plugins]\nzzz = 1", "unknown key 'plugins.zzz'", "choose from disabled, allowlist, strict"),
+    ("defaults = 3", "defaults must be a table, not an integer", ""),
+    ("[defaults]\nfeature = 3", "defaults.feature must be a string, not an integer", ""),
+    ("[defaults]\nmodel = 3", "defaults.model must be a string", ""),
+    ("[defaults]\nprovider_order = 'x'", "defaults.provider_order must be a list of strings", ""),
+    ("[plugins]\ndisabled = [1]", "plugins.disabled must be a list of strings", ""),
+    ("[plugins]\nstrict = 1", "plugins.strict must be true or false, not an integer", ""),
+    ("[providers.x]\nthreads = 1", "providers.x must have a type", ""),
+    ("[providers]\nx = 1", "providers.x must be a table", ""),
+    ("[providers.x]\ntype = 1", "providers.x.type must be a string", ""),
+    ("[providers.x]\ntype = 'a'\nenabled = 1", "providers.x.enabled must be true or false", ""),
+    ("[providers.x]\ntype = 'a'\nmodels.m = 1", "providers.x.models.m must be a string", ""),
+    ("[providers.'Not Plain']\ntype = 'a'", "is not a valid provider name", "lower-case"),
+    ("version = 3", "version 3 is newer", "genai-host upgrade genai-host"),
+])  # fmt: skip
 def test_wrong_value_is_named(file: Path, text: str, where: str, hint: str) -> None:
     file.write_text(text)
     with pytest.raises(ConfigurationError) as caught:
@@ -333,16 +322,13 @@ class TestEditing:
         assert file.read_text() == _OPEN
         assert not list(file.parent.glob("*.new"))
 
-    @pytest.mark.parametrize(
-        "name",
-        [
-            *("a-file/config.toml", "a-file/folder/config.toml"),
-            pytest.param(
-                "/proc/config.toml",
-                marks=pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="Linux has it"),
-            ),
-        ],
-    )
+    @pytest.mark.parametrize("name", [
+        *("a-file/config.toml", "a-file/folder/config.toml"),
+        pytest.param(
+            "/proc/config.toml",
+            marks=pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="Linux has it"),
+        ),
+    ])  # fmt: skip
     def test_no_place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         (tmp_path / "a-file").touch()
         monkeypatch.setenv("GENAI_HOST_CONFIG", str(tmp_path / name))
@@ -383,19 +369,16 @@ class TestEditing:
         assert sorted(read_config().disabled) == names
 
 
-@pytest.mark.parametrize(
-    ("config", "theirs", "ours"),
-    [
-        (Config(), "", ""),
-        (Config(disabled=["p"]), "disabled", "disabled"),
-        (Config(disabled=["d:p"]), "disabled", ""),
-        (Config(disabled=["other:p"]), "", ""),
-        (Config(allowlist=["p"]), "", ""),
-        (Config(allowlist=["d:p"]), "", ""),
-        (Config(allowlist=[]), "not on the list of allowed plugins", ""),
-        (Config(allowlist=["p"], disabled=["p"]), "disabled", "disabled"),
-    ],
-)
+@pytest.mark.parametrize(("config", "theirs", "ours"), [
+    (Config(), "", ""),
+    (Config(disabled=["p"]), "disabled", "disabled"),
+    (Config(disabled=["d:p"]), "disabled", ""),
+    (Config(disabled=["other:p"]), "", ""),
+    (Config(allowlist=["p"]), "", ""),
+    (Config(allowlist=["d:p"]), "", ""),
+    (Config(allowlist=[]), "not on the list of allowed plugins", ""),
+    (Config(allowlist=["p"], disabled=["p"]), "disabled", "disabled"),
+])  # fmt: skip
 def test_which_plugins_are_blocked(config: Config, theirs: str, ours: str) -> None:
     assert (config.blocks("p", "d"), config.blocks("p", "genai-host")) == (theirs, ours)
 
@@ -423,52 +406,46 @@ headers = { a = "1", b = "2" }
 "a.b" = "c"
 """
 
-    @pytest.mark.parametrize(
-        ("key", "line"),
-        [
-            (["defaults", "feature"], 2),
-            (["providers", "a"], 3),
-            (["providers", "a", "type"], 4),
-            (["providers", "a", "models", "m"], 5),
-            (["providers", "a", "limits", "first_token_timeout"], 6),
-            (["providers", "a", "note"], 7),
-            (["providers", "a", "list"], 11),
-            (["providers", "b", "type"], 16),
-            (["providers", "b", "headers", "b"], 17),
-            (["aliases", "a.b"], 19),
-            (["providers", "b", "unset"], 15),
-            (["nowhere"], None),
-        ],
-    )
+    @pytest.mark.parametrize(("key", "line"), [
+        (["defaults", "feature"], 2),
+        (["providers", "a"], 3),
+        (["providers", "a", "type"], 4),
+        (["providers", "a", "models", "m"], 5),
+        (["providers", "a", "limits", "first_token_timeout"], 6),
+        (["providers", "a", "note"], 7),
+        (["providers", "a", "list"], 11),
+        (["providers", "b", "type"], 16),
+        (["providers", "b", "headers", "b"], 17),
+        (["aliases", "a.b"], 19),
+        (["providers", "b", "unset"], 15),
+        (["nowhere"], None),
+    ])  # fmt: skip
     def test_each_key_has_its_line(self, key: list[str], line: int | None) -> None:
         assert line_of(self.TEXT, key) == line
         assert line_of(self.TEXT.replace("\n", "\r\n"), key) == line
 
-    @pytest.mark.parametrize(
-        ("text", "line"),
-        [
-            ("version = 1\n\n[defaults]\nmodell = 'x'", 4),
-            ("[providers.x]\ntype = 'a'\nmodels = = {}", 3),
-            ("version = 1\ndefaults = 3", 2),
-            ("[providers.x]\n\nthreads = 1", 1),
-            ("[aliases]\nfast = ''", 2),
-            ("[aliases]\nfast = 'b'\n[models.a]\nof = 'fast'\n[models.b]\nof = 'a@x'", 2),
-            ("[aliases]\nfast = 'b'\n[models.fast]\nof = 'x'", 3),
-            ("[models.a]\nparameters = {}", 1),
-            ("[models.a]\nof = 'x'\n\nparam = {}", 4),
-            ("[models.'a/b']\nof = 'x'", 1),
-            ("[models.a]\nof = 'x'\nprovider_order = 'x'", 3),
-            ("[models.a]\nof = 'x'\nparameters.seed = 2030-01-01", 3),
-            ("[approvals]\nroll = 'perhaps'", 2),
-            ("[approvals]\nroll = true", 2),
-            ("[approvals]\n'*_delete' = 'deny'", 2),
-            ("[approvals]\n'git__*_delete*' = 'deny'", 2),
-            ("[server.service_tools]\nweb_search = 1", 2),
-            ("[server.service_tools]\n\nsearch = 'find'", 3),
-            ("[aliases]\n'a b' = 'x'", 2),
-            ("read_only = 1", 1),
-        ],
-    )
+    @pytest.mark.parametrize(("text", "line"), [
+        ("version = 1\n\n[defaults]\nmodell = 'x'", 4),
+        ("[providers.x]\ntype = 'a'\nmodels = = {}", 3),
+        ("version = 1\ndefaults = 3", 2),
+        ("[providers.x]\n\nthreads = 1", 1),
+        ("[aliases]\nfast = ''", 2),
+        ("[aliases]\nfast = 'b'\n[models.a]\nof = 'fast'\n[models.b]\nof = 'a@x'", 2),
+        ("[aliases]\nfast = 'b'\n[models.fast]\nof = 'x'", 3),
+        ("[models.a]\nparameters = {}", 1),
+        ("[models.a]\nof = 'x'\n\nparam = {}", 4),
+        ("[models.'a/b']\nof = 'x'", 1),
+        ("[models.a]\nof = 'x'\nprovider_order = 'x'", 3),
+        ("[models.a]\nof = 'x'\nparameters.seed = 2030-01-01", 3),
+        ("[approvals]\nroll = 'perhaps'", 2),
+        ("[approvals]\nroll = true", 2),
+        ("[approvals]\n'*_delete' = 'deny'", 2),
+        ("[approvals]\n'git__*_delete*' = 'deny'", 2),
+        ("[server.service_tools]\nweb_search = 1", 2),
+        ("[server.service_tools]\n\nsearch = 'find'", 3),
+        ("[aliases]\n'a b' = 'x'", 2),
+        ("read_only = 1", 1),
+    ])  # fmt: skip
     def test_an_error_has_it(self, file: Path, text: str, line: int) -> None:
         file.write_text(text)
         with pytest.raises(ConfigurationError) as caught:
@@ -504,21 +481,18 @@ def test_what_would_be_written_otherwise_than_it_is_meant_is_refused(file: Path)
     assert file.read_text() == before
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "wrong"),
-    [
-        ("max_concurrency", "0", "must be 1 or more"),
-        ("queue_size", "-3", "must be 0 or more"),
-        ("rate_limit", "0", "must be 1 or more"),
-        ("workers", "0", "must be 1 to 1000"),
-        ("workers", "1000000", "must be 1 to 1000"),
-        ("max_concurrency", "9" * 30, "must be 1 to 1000000000000000"),
-        ("graceful_timeout", "inf", "must be 0 to 1000000000000000"),
-        ("graceful_timeout", "-0.5", "must be 0 or more"),
-        ("graceful_timeout", "nan", "must be 0 or more"),
-        ("port", "65536", "must be 0 to 65535"),
-    ],
-)
+@pytest.mark.parametrize(("key", "value", "wrong"), [
+    ("max_concurrency", "0", "must be 1 or more"),
+    ("queue_size", "-3", "must be 0 or more"),
+    ("rate_limit", "0", "must be 1 or more"),
+    ("workers", "0", "must be 1 to 1000"),
+    ("workers", "1000000", "must be 1 to 1000"),
+    ("max_concurrency", "9" * 30, "must be 1 to 1000000000000000"),
+    ("graceful_timeout", "inf", "must be 0 to 1000000000000000"),
+    ("graceful_timeout", "-0.5", "must be 0 or more"),
+    ("graceful_timeout", "nan", "must be 0 or more"),
+    ("port", "65536", "must be 0 to 65535"),
+])  # fmt: skip
 def test_item_7_wrong_number_is_refused(file: Path, key: str, value: str, wrong: str) -> None:
     """In the file, in the environment, and by `config set`, which writes nothing."""
     with pytest.raises(ConfigurationError, match=f"server.{key} {wrong}"):

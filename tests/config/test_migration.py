@@ -132,29 +132,22 @@ def test_a_file_reads_alike_before_and_after(file: Path, terminal: Terminal, end
     assert file.read_bytes() == NEW.replace("\n", end).encode()
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("server = { at_once = 1, log_json = false }", None),
-        ("server.at_once=1", None),
-        ('[server]\n"at_once" = 1', "[server]\nmax_concurrency = 1"),
-        ("[providers.x]\ntype = 'y'\nat_once = 3", "[providers.x]\ntype = 'y'\nat_once = 3"),
-        ("providers.x.calls.idle = 1", "providers.x.limits.read_timeout = 1"),
-        ("providers.x = {calls={idle=1}}", "providers.x = {limits={read_timeout=1}}"),
-        (
-            "[providers]\nx.type = 'y'\nx.calls.line=1",
-            "[providers]\nx.type = 'y'\nx.limits.queue_size=1",
-        ),
-        ("providers.total.calls.total = 5", "providers.total.limits.timeout = 5"),
-        ("[providers.calls.calls]\nidle = 3", "[providers.calls.limits]\nread_timeout = 3"),
-        (
-            'providers.x.calls = { proxy = "http://p/?total=1", total = 5 }',
-            'providers.x.limits = { proxy = "http://p/?total=1", timeout = 5 }',
-        ),
-        ("[providers.calls]\ntype = 'y'\nidle = 3", "[providers.calls]\ntype = 'y'\nidle = 3"),
-        ("[server.users.log]\ntoken = {env = 'A'}", "[server.users.log]\ntoken = {env = 'A'}"),
-    ],
-)
+@pytest.mark.parametrize(("before", "after"), [
+    ("server = { at_once = 1, log_json = false }", None),
+    ("server.at_once=1", None),
+    ('[server]\n"at_once" = 1', "[server]\nmax_concurrency = 1"),
+    ("[providers.x]\ntype = 'y'\nat_once = 3", "[providers.x]\ntype = 'y'\nat_once = 3"),
+    ("providers.x.calls.idle = 1", "providers.x.limits.read_timeout = 1"),
+    ("providers.x = {calls={idle=1}}", "providers.x = {limits={read_timeout=1}}"),
+    ("[providers]\nx.type = 'y'\nx.calls.line=1",
+     "[providers]\nx.type = 'y'\nx.limits.queue_size=1"),
+    ("providers.total.calls.total = 5", "providers.total.limits.timeout = 5"),
+    ("[providers.calls.calls]\nidle = 3", "[providers.calls.limits]\nread_timeout = 3"),
+    ('providers.x.calls = { proxy = "http://p/?total=1", total = 5 }',
+     'providers.x.limits = { proxy = "http://p/?total=1", timeout = 5 }'),
+    ("[providers.calls]\ntype = 'y'\nidle = 3", "[providers.calls]\ntype = 'y'\nidle = 3"),
+    ("[server.users.log]\ntoken = {env = 'A'}", "[server.users.log]\ntoken = {env = 'A'}"),
+])  # fmt: skip
 def test_other_layouts(file: Path, before: str, after: str | None) -> None:
     changed = migrate(before, "file")
     expected = before.replace("at_once", "max_concurrency")
@@ -223,12 +216,9 @@ def test_variables_with_old_names(tmp_path: Path) -> None:
     assert read_config(environ=both).server.max_concurrency == 4
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("server.at_once", "server.max_concurrency"),
-        ("providers.groq.calls.idle", "providers.groq.limits.read_timeout"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new"), [
+    ("server.at_once", "server.max_concurrency"),
+    ("providers.groq.calls.idle", "providers.groq.limits.read_timeout"),
+])  # fmt: skip
 def test_an_old_key_cannot_be_set(terminal: Terminal, old: str, new: str) -> None:
     assert f"use {new}" in terminal.error("config set", f"{old}=3")

@@ -41,18 +41,15 @@ def test_a_password_is_refused_and_never_shown(tmp_path: Path, place: str) -> No
         assert "s3cret" not in f"{caught.value}{caught.value.hint}"
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
-        "postgresql://host/talks",
-        "postgresql://ada@host:5432/talks",
-        "postgresql://ada@/talks?host=/run/postgresql",
-        "postgresql://[::1]:5432/talks?sslmode=require",
-        "~/talks.db",
-        "/data/talks.db",
-        "",
-    ],
-)
+@pytest.mark.parametrize("place", [
+    "postgresql://host/talks",
+    "postgresql://ada@host:5432/talks",
+    "postgresql://ada@/talks?host=/run/postgresql",
+    "postgresql://[::1]:5432/talks?sslmode=require",
+    "~/talks.db",
+    "/data/talks.db",
+    "",
+])  # fmt: skip
 def test_places_without_one_are_taken(tmp_path: Path, place: str) -> None:
     assert read_config(written(tmp_path, place)).database == place
     assert read_config(environ={VARIABLE: place}).database == place

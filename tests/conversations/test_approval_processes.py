@@ -186,20 +186,17 @@ MAY_HAVE = "was interrupted and may have completed"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("call", "point", "at_first", "in_the_end", "message"),
-    [
-        ("once", "before its start is recorded", 0, 1, "once is done"),
-        ("once", "after its start is recorded", 0, 0, MAY_HAVE),
-        ("once", "before its effect", 0, 0, MAY_HAVE),
-        ("once", "after its effect", 1, 1, MAY_HAVE),
-        ("once", "after its end is recorded", 1, 1, "once is done"),
-        ("twice", "before its start is recorded", 0, 1, "twice is done"),
-        ("twice", "before its effect", 0, 1, "twice is done"),
-        ("twice", "after its effect", 1, 2, "twice is done"),
-        ("twice", "after its end is recorded", 1, 1, "twice is done"),
-    ],
-)
+@pytest.mark.parametrize(("call", "point", "at_first", "in_the_end", "message"), [
+    ("once", "before its start is recorded", 0, 1, "once is done"),
+    ("once", "after its start is recorded", 0, 0, MAY_HAVE),
+    ("once", "before its effect", 0, 0, MAY_HAVE),
+    ("once", "after its effect", 1, 1, MAY_HAVE),
+    ("once", "after its end is recorded", 1, 1, "once is done"),
+    ("twice", "before its start is recorded", 0, 1, "twice is done"),
+    ("twice", "before its effect", 0, 1, "twice is done"),
+    ("twice", "after its effect", 1, 2, "twice is done"),
+    ("twice", "after its end is recorded", 1, 1, "twice is done"),
+])  # fmt: skip
 def test_what_is_killed_after_an_approval_is_not_asked_for_again(
     processes: Processes, call: str, point: str, at_first: int, in_the_end: int, message: str
 ) -> None:

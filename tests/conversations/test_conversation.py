@@ -161,24 +161,21 @@ class Untold:
 class TestBadAnswers:
     """What a feature answers is looked at before anything of it is kept."""
 
-    @pytest.mark.parametrize(
-        ("answer", "why"),
-        [
-            (lambda: Answer(123), "Answer: summary must be a string, not 123"),  # type: ignore[arg-type]
-            (lambda: Answer(None), "Answer: summary must be a string, not None"),  # type: ignore[arg-type]
-            (lambda: Answer("", new_messages=["hi"]), "Answer: new_messages must be messages"),  # type: ignore[list-item]
-            (lambda: Answer("", new_messages="hi"), "Answer: new_messages must be messages"),  # type: ignore[arg-type]
-            (lambda: Answer("", new_messages=Message("user", "x")), "not iterable"),  # type: ignore[arg-type]
-            (lambda: Answer("", details=[{}]), "Answer: details must be details"),  # type: ignore[list-item]
-            (lambda: Answer("", details=[Detail("a", 1)]), "Detail: title must be a string"),  # type: ignore[arg-type]
-            (lambda: Answer("", details=[Detail("a", "b", [1])]), "Detail: data must be a mapping"),  # type: ignore[arg-type]
-            (lambda: Answer("", state=Untold()), "Untold has no JSON form"),
-            (lambda: Answer("", state={"deep": [Untold()]}), "Untold has no JSON form"),
-            (lambda: Answer("", state=float("nan")), "NaN"),
-            (lambda: Answer("", data=Untold()), "Untold has no JSON form"),
-            (lambda: Answer("", details=[Detail("a", "b", {"c": Untold()})]), "no JSON form"),
-        ],
-    )
+    @pytest.mark.parametrize(("answer", "why"), [
+        (lambda: Answer(123), "Answer: summary must be a string, not 123"),  # type: ignore[arg-type]
+        (lambda: Answer(None), "Answer: summary must be a string, not None"),  # type: ignore[arg-type]
+        (lambda: Answer("", new_messages=["hi"]), "Answer: new_messages must be messages"),  # type: ignore[list-item]
+        (lambda: Answer("", new_messages="hi"), "Answer: new_messages must be messages"),  # type: ignore[arg-type]
+        (lambda: Answer("", new_messages=Message("user", "x")), "not iterable"),  # type: ignore[arg-type]
+        (lambda: Answer("", details=[{}]), "Answer: details must be details"),  # type: ignore[list-item]
+        (lambda: Answer("", details=[Detail("a", 1)]), "Detail: title must be a string"),  # type: ignore[arg-type]
+        (lambda: Answer("", details=[Detail("a", "b", [1])]), "Detail: data must be a mapping"),  # type: ignore[arg-type]
+        (lambda: Answer("", state=Untold()), "Untold has no JSON form"),
+        (lambda: Answer("", state={"deep": [Untold()]}), "Untold has no JSON form"),
+        (lambda: Answer("", state=float("nan")), "NaN"),
+        (lambda: Answer("", data=Untold()), "Untold has no JSON form"),
+        (lambda: Answer("", details=[Detail("a", "b", {"c": Untold()})]), "no JSON form"),
+    ])  # fmt: skip
     def test_they_are_a_bug_of_the_feature_and_leave_all_as_it_was(
         self, make_host: MakeHost, answer: Callable[[], Answer], why: str
     ) -> None:
@@ -274,14 +271,11 @@ class Town:
 
 
 class TestReturns:
-    @pytest.mark.parametrize(
-        ("form", "expected"),
-        [
-            (City, City("Oslo", "Norway")),
-            ({"type": "object", "required": ["name"]}, {"name": "Oslo", "country": "Norway"}),
-            (dict[str, str], {"name": "Oslo", "country": "Norway"}),
-        ],
-    )
+    @pytest.mark.parametrize(("form", "expected"), [
+        (City, City("Oslo", "Norway")),
+        ({"type": "object", "required": ["name"]}, {"name": "Oslo", "country": "Norway"}),
+        (dict[str, str], {"name": "Oslo", "country": "Norway"}),
+    ])  # fmt: skip
     def test_data_is_of_the_class(self, host: Host, form: Any, expected: object) -> None:
         conversation = scripted(host, '{"name": "Oslo", "country": "Norway"}')
         answer = conversation.say("a city", output_type=form)
@@ -308,14 +302,11 @@ class TestReturns:
         with pytest.raises(OutputValidationError, match="the answer of f does not match"):
             host.open("f").say("hi", output_type=City)
 
-    @pytest.mark.parametrize(
-        ("of_conversation", "of_turn", "expected"),
-        [
-            (City, None, City("Oslo", "Norway")),
-            (None, City, {"name": "Oslo", "country": "Norway"}),
-            (Town, City, {"name": "Oslo", "country": "Norway"}),
-        ],
-    )
+    @pytest.mark.parametrize(("of_conversation", "of_turn", "expected"), [
+        (City, None, City("Oslo", "Norway")),
+        (None, City, {"name": "Oslo", "country": "Norway"}),
+        (Town, City, {"name": "Oslo", "country": "Norway"}),
+    ])  # fmt: skip
     def test_a_resumed_turn_has_the_class_of_its_conversation_if_the_schema_is_the_same(
         self, make_host: MakeHost, of_conversation: Any, of_turn: Any, expected: object
     ) -> None:

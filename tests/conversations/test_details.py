@@ -126,22 +126,15 @@ def test_a_feature_adds_its_own(make_host: MakeHost) -> None:
 ASKED = Prompt([Message("user", "hi")])
 
 
-@pytest.mark.parametrize(
-    ("step", "title", "data"),
-    [
-        (ASKED, "prompt of main", {"role": "main", "messages": 1, "added": []}),
-        (CountTokens(ASKED), "count of tokens", {"role": "main", "messages": 1}),
-        (Embed(["a", "b"], role="e"), "embedding", {"role": "e", "texts": 2}),
-        (Moderate("a", role="m"), "moderation", {"role": "m", "text": "a"}),
-        (CallFunction(len, {"a": 1}), "call of len", {"arguments": {"a": 1}, "result": None}),
-        (
-            CallTool(ToolCall("1", "look", {"at": "it"})),
-            "tool look",
-            {"tool": "look", "id": "1", "arguments": {"at": "it"}},
-        ),
-    ],
-    ids=["prompt", "count", "embed", "moderate", "function", "tool"],
-)
+@pytest.mark.parametrize(("step", "title", "data"), [
+    (ASKED, "prompt of main", {"role": "main", "messages": 1, "added": []}),
+    (CountTokens(ASKED), "count of tokens", {"role": "main", "messages": 1}),
+    (Embed(["a", "b"], role="e"), "embedding", {"role": "e", "texts": 2}),
+    (Moderate("a", role="m"), "moderation", {"role": "m", "text": "a"}),
+    (CallFunction(len, {"a": 1}), "call of len", {"arguments": {"a": 1}, "result": None}),
+    (CallTool(ToolCall("1", "look", {"at": "it"})), "tool look",
+     {"tool": "look", "id": "1", "arguments": {"at": "it"}}),
+], ids=["prompt", "count", "embed", "moderate", "function", "tool"])  # fmt: skip
 def test_a_failed_step_has_its_error(step: Step[Any], title: str, data: dict[str, Any]) -> None:
     detail = detail_of(step, None, GenaiError("no", hint="wait"), [], default_codec())
     assert detail is not None

@@ -134,17 +134,13 @@ def test_a_step_that_is_made_again_has_the_same_digest() -> None:
     assert digest(All([make(), make()])) == digest(All((make(), make())))
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        *((1, "1"), (1, True), (0, False), (None, "None"), (b"x", "x"), (b"x", b"y"), ([], {})),
-        *(([1], 1), ({"a": 1}, [["a", 1]]), ({"a": 1}, {"mapping": [["a", 1]]}), ({1}, [1])),
-        *(({1}, {"set": [1]}), (set(), []), (Text("x"), "x"), (Text("x"), Reasoning("x"))),
-        *((Text("x"), Twin("x")), (int, "builtins:int"), (int, float), (list[int], list[str])),
-        *(({1: "a"}, {"1": "a"}), ([1, 2], [2, 1])),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("one", "other"), [
+    *((1, "1"), (1, True), (0, False), (None, "None"), (b"x", "x"), (b"x", b"y"), ([], {})),
+    *(([1], 1), ({"a": 1}, [["a", 1]]), ({"a": 1}, {"mapping": [["a", 1]]}), ({1}, [1])),
+    *(({1}, {"set": [1]}), (set(), []), (Text("x"), "x"), (Text("x"), Reasoning("x"))),
+    *((Text("x"), Twin("x")), (int, "builtins:int"), (int, float), (list[int], list[str])),
+    *(({1: "a"}, {"1": "a"}), ([1, 2], [2, 1])),
+], ids=repr)  # fmt: skip
 def test_what_looks_alike_is_told_apart(one: Any, other: Any) -> None:
     assert digest(one) != digest(other)
 
@@ -227,40 +223,26 @@ class Called:
     def __call__(self) -> None: ...
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        *(object(), Colour.RED, datetime.date(2026, 1, 1), bytearray(b"x"), range(3)),
-        *(functools.partial(add, 1), Called()),
-    ],
-    ids=lambda value: type(value).__name__,
-)
+@pytest.mark.parametrize("value", [
+    *(object(), Colour.RED, datetime.date(2026, 1, 1), bytearray(b"x"), range(3)),
+    *(functools.partial(add, 1), Called()),
+], ids=lambda value: type(value).__name__)  # fmt: skip
 def test_what_cannot_be_put_on_record_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match="cannot be recorded"):
         digest(CallFunction(add, {"a": value}))
 
 
-@pytest.mark.parametrize(
-    ("step", "now", "old"),
-    [
-        (
-            Prompt([Message("user", "hi")]),
-            "e159fa197ecc4d8cdd732af2660dbbdaf7a8d7c59209e90f97ba400ec3ef7cae",
-            "75ad178f0538100c27b4384a828864d5ea2bce9c0cc4b6d1a48b1dba84dce162",
-        ),
-        (
-            Prompt([HI, Message("assistant", [ToolCall("1", "send", {"to": "bob"})])]),
-            "8627fe7722f9645f0cee4ec876c4a2630ea27f1cb93981dab05afb47f69e6d0e",
-            "063d5dcf96818fd6881f13daca94378aa385cbc2f38ccb3d46ebc328022b0381",
-        ),
-        (
-            Pause("approval", {"a": 1}),
-            "1a1e77ebb149d6678b8ac95e6bedac497b5c989fdedb975fec5a11950a416b1a",
-            "da82a7d88cb2d807a0ce06bc7e2c85657456bc89450d0208b51ef46ba16993e7",
-        ),
-    ],
-    ids=["prompt", "call", "pause"],
-)
+@pytest.mark.parametrize(("step", "now", "old"), [
+    (Prompt([Message("user", "hi")]),
+     "e159fa197ecc4d8cdd732af2660dbbdaf7a8d7c59209e90f97ba400ec3ef7cae",
+     "75ad178f0538100c27b4384a828864d5ea2bce9c0cc4b6d1a48b1dba84dce162"),
+    (Prompt([HI, Message("assistant", [ToolCall("1", "send", {"to": "bob"})])]),
+     "8627fe7722f9645f0cee4ec876c4a2630ea27f1cb93981dab05afb47f69e6d0e",
+     "063d5dcf96818fd6881f13daca94378aa385cbc2f38ccb3d46ebc328022b0381"),
+    (Pause("approval", {"a": 1}),
+     "1a1e77ebb149d6678b8ac95e6bedac497b5c989fdedb975fec5a11950a416b1a",
+     "da82a7d88cb2d807a0ce06bc7e2c85657456bc89450d0208b51ef46ba16993e7"),
+], ids=["prompt", "call", "pause"])  # fmt: skip
 def test_the_digest_of_a_step_stays_what_it_was(step: Step[Any], now: str, old: str) -> None:
     """Else turns on record could not be gone on with, for example after an upgrade: a field more
     needs a default that is one object."""

@@ -227,14 +227,10 @@ class Mute(Exception):
 class TestFunctions:
     """What a function does must not hang the turn, nor spoil the record."""
 
-    @pytest.mark.parametrize(
-        "error",
-        [
-            *(SystemExit("bye"), KeyboardInterrupt("bye"), GeneratorExit("bye")),
-            *(ValueError("bye"), TurnPaused("bye"), Mute("bye")),
-        ],
-        ids=lambda error: type(error).__name__,
-    )
+    @pytest.mark.parametrize("error", [
+        *(SystemExit("bye"), KeyboardInterrupt("bye"), GeneratorExit("bye")),
+        *(ValueError("bye"), TurnPaused("bye"), Mute("bye")),
+    ], ids=lambda error: type(error).__name__)  # fmt: skip
     def test_the_feature_hears_of_errors(self, converse: Converse, error: BaseException) -> None:
         def leave() -> None:
             raise error
@@ -328,15 +324,11 @@ class TestFailures:
 
 
 class TestAtOnce:
-    @pytest.mark.parametrize(
-        ("steps", "results"),
-        [
-            ([says(f"q{number}") for number in range(20)], [f"q{number}" for number in range(20)]),
-            ([All([says(f"{a}{b}") for b in "xy"]) for a in "12"], [["1x", "1y"], ["2x", "2y"]]),
-            ([], []),
-        ],
-        ids=["many", "nested", "none"],
-    )
+    @pytest.mark.parametrize(("steps", "results"), [
+        ([says(f"q{number}") for number in range(20)], [f"q{number}" for number in range(20)]),
+        ([All([says(f"{a}{b}") for b in "xy"]) for a in "12"], [["1x", "1y"], ["2x", "2y"]]),
+        ([], []),
+    ], ids=["many", "nested", "none"])  # fmt: skip
     def test_results_are_in_order(self, converse: Converse, steps: Any, results: list[Any]) -> None:
         def texts_of(outcome: Any) -> Any:
             return [*map(texts_of, outcome)] if isinstance(outcome, Sequence) else outcome.text

@@ -80,17 +80,14 @@ def test_no_field_of_an_answer_is_left_out() -> None:
     assert {each.name for each in fields(Answer)} == names
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        Answer("plain"),
-        Answer("told", [Detail("a", "b"), Detail("c", "d", {"e": [1, {"f": None}]})]),
-        Answer("full", (), {"x": 1}, [Message("user", "q")], [2], Usage(3, 4), Cost(0.5, 1)),
-        Answer("empty", new_messages=()),
-        Answer("seen", images=[Image(b"123", "image/png"), Image(url="https://a.example/")]),
-        Answer("cited", citations=[Citation("https://a.example", "A", start=1, end=3)]),
-    ],
-)
+@pytest.mark.parametrize("answer", [
+    Answer("plain"),
+    Answer("told", [Detail("a", "b"), Detail("c", "d", {"e": [1, {"f": None}]})]),
+    Answer("full", (), {"x": 1}, [Message("user", "q")], [2], Usage(3, 4), Cost(0.5, 1)),
+    Answer("empty", new_messages=()),
+    Answer("seen", images=[Image(b"123", "image/png"), Image(url="https://a.example/")]),
+    Answer("cited", citations=[Citation("https://a.example", "A", start=1, end=3)]),
+])  # fmt: skip
 def test_answers_have_the_form_of_the_codec(answer: Answer) -> None:
     codec = Codec()
     entry = TurnEnded(7, answer)
@@ -122,15 +119,11 @@ def test_it_round_trips_through_json(host: Host) -> None:
     assert again.history == conversation.history
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        *([{"entry": "nonsense"}], [{}], [{"entry": "opened"}], [{"entry": "opened", "x": 1}]),
-        *([1], [None], [[]], [["entry", "opened"]], [{"entry": []}], [{"entry": None}]),
-        *(["opened"], {"entry": "opened"}, None, 7, "opened"),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("data", [
+    *([{"entry": "nonsense"}], [{}], [{"entry": "opened"}], [{"entry": "opened", "x": 1}]),
+    *([1], [None], [[]], [["entry", "opened"]], [{"entry": []}], [{"entry": None}]),
+    *(["opened"], {"entry": "opened"}, None, 7, "opened"),
+], ids=repr)  # fmt: skip
 def test_what_is_no_record_is_refused(data: Any) -> None:
     with pytest.raises(ValidationError):
         InMemoryRecord.from_json(data)
@@ -217,35 +210,29 @@ STEPPED = StepEnded(0, (0,), "y")
 
 
 class TestChecking:
-    @pytest.mark.parametrize(
-        "entries",
-        [
-            [*turn(0), Rewound(0, 0), *turn(1)],
-            [*turn(0), *turn(1), Rewound(2, 1)],
-            [BEGUN, STEP, STEPPED, TurnEnded(0, Answer("a")), *turn(MOST_TURNS)],
-        ],
-    )
+    @pytest.mark.parametrize("entries", [
+        [*turn(0), Rewound(0, 0), *turn(1)],
+        [*turn(0), *turn(1), Rewound(2, 1)],
+        [BEGUN, STEP, STEPPED, TurnEnded(0, Answer("a")), *turn(MOST_TURNS)],
+    ])  # fmt: skip
     def test_what_a_conversation_writes_is_accepted(self, entries: list[Entry]) -> None:
         check([OPENED, *entries], default_codec())
 
-    @pytest.mark.parametrize(
-        ("entries", "message"),
-        [
-            ([BEGUN, BEGUN], "entry 2: a turn begins within another"),
-            ([*turn(1), *turn(1)], "entry 3: the number of a turn is less than 2"),
-            (turn(MOST_TURNS + 1), "entry 1: the number of a turn"),
-            ([STEP], "entry 1: it is of no turn"),
-            ([BEGUN, TurnEnded(1, Answer("a"))], "entry 2: it is of another turn"),
-            ([BEGUN, STEP, STEP], "entry 3: a step begins twice"),
-            ([BEGUN, STEPPED], "entry 2: a step ends that has not begun"),
-            ([BEGUN, STEP, STEPPED, STEPPED], "entry 4: a step ends twice"),
-            ([BEGUN, Rewound(0, 0)], "entry 2: turns are undone within a turn"),
-            *(
-                ([*turn(0), Rewound(*place)], "entry 3: more turns are undone than recorded")
-                for place in ((-1, 0), (3, 0), (0, -1), (0, 2))
-            ),
-        ],
-    )
+    @pytest.mark.parametrize(("entries", "message"), [
+        ([BEGUN, BEGUN], "entry 2: a turn begins within another"),
+        ([*turn(1), *turn(1)], "entry 3: the number of a turn is less than 2"),
+        (turn(MOST_TURNS + 1), "entry 1: the number of a turn"),
+        ([STEP], "entry 1: it is of no turn"),
+        ([BEGUN, TurnEnded(1, Answer("a"))], "entry 2: it is of another turn"),
+        ([BEGUN, STEP, STEP], "entry 3: a step begins twice"),
+        ([BEGUN, STEPPED], "entry 2: a step ends that has not begun"),
+        ([BEGUN, STEP, STEPPED, STEPPED], "entry 4: a step ends twice"),
+        ([BEGUN, Rewound(0, 0)], "entry 2: turns are undone within a turn"),
+        *(
+            ([*turn(0), Rewound(*place)], "entry 3: more turns are undone than recorded")
+            for place in ((-1, 0), (3, 0), (0, -1), (0, 2))
+        ),
+    ])  # fmt: skip
     def test_other_entries_are_refused(self, entries: list[Entry], message: str) -> None:
         with pytest.raises(ReplayError, match=f"^{message}"):
             check([OPENED, *entries], default_codec())

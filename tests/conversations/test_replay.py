@@ -296,14 +296,10 @@ class TestChangedFeatures:
         return [e for e in recorded(conversation).entries if not isinstance(e, TurnEnded)]
 
     @pytest.mark.parametrize("has_result", [True, False])
-    @pytest.mark.parametrize(
-        ("before", "after", "message"),
-        [
-            (Now(), NewId(), "step 0 was now and is now new_id"),
-            (NewId(), NewId("x-"), "another new_id"),
-        ],
-        ids=["kind", "argument"],
-    )
+    @pytest.mark.parametrize(("before", "after", "message"), [
+        (Now(), NewId(), "step 0 was now and is now new_id"),
+        (NewId(), NewId("x-"), "another new_id"),
+    ], ids=["kind", "argument"])  # fmt: skip
     def test_another_step_at_a_point_on_record_stops_it(
         self, make_host: MakeHost, before: Any, after: Any, message: str, has_result: bool
     ) -> None:

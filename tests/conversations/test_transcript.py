@@ -138,17 +138,13 @@ def test_only_the_user_can_read_it(tmp_path: Path, before: int | None) -> None:
     assert file.read_text(encoding="utf-8") == MARKDOWN
 
 
-@pytest.mark.parametrize(
-    ("place", "reason"),
-    [
-        (lambda folder: folder, "Is a directory"),
-        (lambda folder: folder / "missing" / "talk.md", "No such file or directory"),
-        (lambda folder: folder / ("x" * 5_000), "File name too long"),
-        (lambda folder: f"{folder}/nul\0.md", "embedded null byte"),
-        (lambda folder: "~nobody-of-that-name/talk.md", "Could not determine home directory."),
-    ],
-    ids=["a folder", "in no folder", "a long name", "a null", "of nobody"],
-)
+@pytest.mark.parametrize(("place", "reason"), [
+    (lambda folder: folder, "Is a directory"),
+    (lambda folder: folder / "missing" / "talk.md", "No such file or directory"),
+    (lambda folder: folder / ("x" * 5_000), "File name too long"),
+    (lambda folder: f"{folder}/nul\0.md", "embedded null byte"),
+    (lambda folder: "~nobody-of-that-name/talk.md", "Could not determine home directory."),
+], ids=["a folder", "in no folder", "a long name", "a null", "of nobody"])  # fmt: skip
 def test_what_cannot_be_written_is_told(
     tmp_path: Path, place: Callable[[Path], str | Path], reason: str
 ) -> None:
@@ -213,28 +209,24 @@ def answered(number: int, again: bool = False) -> list[Entry]:
     return turn(number, TurnEnded(number, Answer(f"answer {number}")), again=again)
 
 
-@pytest.mark.parametrize(
-    ("entries", "outcomes"),
-    [
-        ([], []),
-        ([*answered(0), *answered(1)], ["answered", "answered"]),
-        ([*answered(0), *turn(1)], ["answered", "unfinished"]),
-        ([*answered(0), *turn(1, StepStarted(1, (0,), "now", ""))], ["answered", "unfinished"]),
-        ([*answered(0), *turn(1, PAUSED)], ["answered", "paused"]),
-        ([*answered(0), *turn(1, PAUSED, StepEnded(1, (0,), 7))], ["answered", "unfinished"]),
-        ([*answered(0), *turn(1, TurnEnded(1, error=FAILED))], ["answered", "failed"]),
-        ([*answered(0), *answered(1), *answered(2, True)], ["answered", "replaced", "answered"]),
-        ([*answered(0), *turn(1, TurnEnded(1, error=FAILED), again=True)], ["answered", "failed"]),
-        ([*answered(0, True), *answered(1)], ["answered", "answered"]),
-        ([*answered(0), *answered(1), Rewound(2, 1)], ["answered", "undone"]),
-        ([*answered(0), *answered(1), Rewound(0, 0), *answered(2)],
-         ["undone", "undone", "answered"]),
-        ([*answered(0), *turn(1, TurnEnded(1, error=FAILED)), *answered(2), Rewound(2, 1)],
-         ["answered", "failed", "undone"]),
-        ([*answered(0), *answered(1), Rewound(2, 1), *answered(2, True)],
-         ["replaced", "undone", "answered"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("entries", "outcomes"), [
+    ([], []),
+    ([*answered(0), *answered(1)], ["answered", "answered"]),
+    ([*answered(0), *turn(1)], ["answered", "unfinished"]),
+    ([*answered(0), *turn(1, StepStarted(1, (0,), "now", ""))], ["answered", "unfinished"]),
+    ([*answered(0), *turn(1, PAUSED)], ["answered", "paused"]),
+    ([*answered(0), *turn(1, PAUSED, StepEnded(1, (0,), 7))], ["answered", "unfinished"]),
+    ([*answered(0), *turn(1, TurnEnded(1, error=FAILED))], ["answered", "failed"]),
+    ([*answered(0), *answered(1), *answered(2, True)], ["answered", "replaced", "answered"]),
+    ([*answered(0), *turn(1, TurnEnded(1, error=FAILED), again=True)], ["answered", "failed"]),
+    ([*answered(0, True), *answered(1)], ["answered", "answered"]),
+    ([*answered(0), *answered(1), Rewound(2, 1)], ["answered", "undone"]),
+    ([*answered(0), *answered(1), Rewound(0, 0), *answered(2)], ["undone", "undone", "answered"]),
+    ([*answered(0), *turn(1, TurnEnded(1, error=FAILED)), *answered(2), Rewound(2, 1)],
+     ["answered", "failed", "undone"]),
+    ([*answered(0), *answered(1), Rewound(2, 1), *answered(2, True)],
+     ["replaced", "undone", "answered"]),
+])  # fmt: skip
 def test_a_turn_has_its_outcome(entries: list[Entry], outcomes: list[str]) -> None:
     turns = turns_of([BEGUN, *entries])
     assert [each.outcome for each in turns] == outcomes

@@ -161,22 +161,19 @@ def test_where_it_happened_is_filled_in_once() -> None:
     assert (error.plugin, error.model) == ("p", "m")
 
 
-@pytest.mark.parametrize(
-    ("status", "kind", "retryable"),
-    [
-        (400, BadRequest, False),
-        (401, AuthenticationFailed, False),
-        (403, AuthenticationFailed, False),
-        (404, BadRequest, False),
-        (408, ServiceUnavailable, True),
-        (409, ServiceUnavailable, True),
-        (422, BadRequest, False),
-        (429, RateLimited, True),
-        (500, ServiceUnavailable, True),
-        (503, ServiceUnavailable, True),
-        (599, ServiceUnavailable, True),
-    ],
-)
+@pytest.mark.parametrize(("status", "kind", "retryable"), [
+    (400, BadRequest, False),
+    (401, AuthenticationFailed, False),
+    (403, AuthenticationFailed, False),
+    (404, BadRequest, False),
+    (408, ServiceUnavailable, True),
+    (409, ServiceUnavailable, True),
+    (422, BadRequest, False),
+    (429, RateLimited, True),
+    (500, ServiceUnavailable, True),
+    (503, ServiceUnavailable, True),
+    (599, ServiceUnavailable, True),
+])  # fmt: skip
 def test_a_status_means_an_error(status: int, kind: type[GenaiError], retryable: bool) -> None:
     error = error_of_status(status, "no", retry_after=2.5)
     assert type(error) is kind
@@ -254,27 +251,23 @@ def test_an_error_of_a_plugin_is_read_as_its_class_or_the_one_above() -> None:
     assert gone.fields()["quota"] == 3
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        None,
-        "cancelled",
-        7,
-        [],
-        {},
-        {"code": "cancelled"},
-        {"message": "x"},
-        {"code": [], "message": "x"},
-        {"code": None, "message": "x"},
-        {"code": "cancelled", "message": 5},
-        {"code": "cancelled", "message": None},
-        {"code": "cancelled", "message": "x", "bogus": 1},
-        {"code": "cancelled", "message": "x", "fields": 1},
-        {"code": "cancelled", "message": "x", "args": [1]},
-        {"code": "cancelled", "message": "x", "__class__": "str"},
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("data", [
+    None,
+    "cancelled",
+    7,
+    [],
+    {},
+    {"code": "cancelled"},
+    {"message": "x"},
+    {"code": [], "message": "x"},
+    {"code": None, "message": "x"},
+    {"code": "cancelled", "message": 5},
+    {"code": "cancelled", "message": None},
+    {"code": "cancelled", "message": "x", "bogus": 1},
+    {"code": "cancelled", "message": "x", "fields": 1},
+    {"code": "cancelled", "message": "x", "args": [1]},
+    {"code": "cancelled", "message": "x", "__class__": "str"},
+], ids=repr)  # fmt: skip
 def test_what_is_no_error_is_not_read_as_one(data: Any) -> None:
     with pytest.raises(ValidationError):
         Codec().from_json(data, GenaiError)

@@ -21,15 +21,11 @@ from genai_host_testing.internal.stores import MakeStore
 pytestmark = pytest.mark.part
 
 
-@pytest.mark.parametrize(
-    ("reply", "call", "tokens"),
-    [
-        ({"data": [{"embedding": [0.5]}] * 2}, lambda host: embed(host, "é" * 20, "a"), 11),
-        ({"data": [{"embedding": [0.5]}] * 2}, lambda host: embed(host, [1, 2, 3], "abcd"), 4),
-        ({"text": "one two three"}, lambda host: transcribe(host), 4),
-    ],
-    ids=["texts", "token ids", "speech"],
-)
+@pytest.mark.parametrize(("reply", "call", "tokens"), [
+    ({"data": [{"embedding": [0.5]}] * 2}, lambda host: embed(host, "é" * 20, "a"), 11),
+    ({"data": [{"embedding": [0.5]}] * 2}, lambda host: embed(host, [1, 2, 3], "abcd"), 4),
+    ({"text": "one two three"}, lambda host: transcribe(host), 4),
+], ids=["texts", "token ids", "speech"])  # fmt: skip
 def test_tokens_of_embeddings_and_transcriptions_are_estimated(
     make_host: MakeHost,
     make_store: MakeStore,

@@ -69,19 +69,15 @@ def test_names_of_headers_are_in_lower_case_and_their_values_joined() -> None:
     assert received.clean
 
 
-@pytest.mark.parametrize(
-    ("data", "clean"),
-    [
-        (SIZED, True),
-        (CHUNKED, True),
-        (OPEN, False),
-        (SIZED.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n"), False),
-        (SIZED.replace(b"1.1", b"1.0"), False),
-        (SIZED + b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad", False),
-        (SIZED + b"garbage", False),
-    ],
-    ids=["sized", "chunked", "until the end", "closes", "1.0", "two replies", "more"],
-)
+@pytest.mark.parametrize(("data", "clean"), [
+    (SIZED, True),
+    (CHUNKED, True),
+    (OPEN, False),
+    (SIZED.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n"), False),
+    (SIZED.replace(b"1.1", b"1.0"), False),
+    (SIZED + b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad", False),
+    (SIZED + b"garbage", False),
+], ids=["sized", "chunked", "until the end", "closes", "1.0", "two replies", "more"])  # fmt: skip
 def test_a_connection_is_used_again_only_if_nothing_else_came(data: bytes, clean: bool) -> None:
     received, body = read(data)
     assert (body, received.clean) == (b"hello", clean)
@@ -94,19 +90,16 @@ def test_what_precedes_a_reply_is_not_the_reply() -> None:
         assert "link" not in received.headers
 
 
-@pytest.mark.parametrize(
-    "garbage",
-    [
-        b"SSH-2.0-OpenSSH\r\n\r\n",
-        b"HTTP/1.1 2000 OK\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\nhello",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\nhello",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhello",
-        b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\nhello",
-    ],
-)
+@pytest.mark.parametrize("garbage", [
+    b"SSH-2.0-OpenSSH\r\n\r\n",
+    b"HTTP/1.1 2000 OK\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\nhello",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\nhello",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhello",
+    b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\nhello",
+])  # fmt: skip
 def test_what_is_no_http_is_malformed(garbage: bytes) -> None:
     with pytest.raises(MalformedReply):
         read(garbage)

@@ -259,18 +259,15 @@ class TestProxies:
         assert service.requests[0].headers["proxy-authorization"].startswith("Basic ")
 
     @pytest.mark.parametrize("scheme", ["http", "https"])
-    @pytest.mark.parametrize(
-        ("proxy", "message"),
-        [
-            ("socks5://me:pass@127.0.0.1:9", "the proxy socks5://127.0.0.1:9 is a SOCKS proxy"),
-            ("socks5h://127.0.0.1", "the proxy socks5h://127.0.0.1 is a SOCKS proxy"),
-            ("ftp://127.0.0.1:9", "the proxy ftp://127.0.0.1:9 is not an HTTP proxy"),
-            ("http://", "the URL of the proxy is not valid"),
-            ("http://me:pass@[::1", "the URL of the proxy is not valid"),
-            ("http://me:pass@host:port", "the URL of the proxy is not valid"),
-            ("http://me:1/pass@host", "the URL of the proxy is not valid"),
-        ],
-    )
+    @pytest.mark.parametrize(("proxy", "message"), [
+        ("socks5://me:pass@127.0.0.1:9", "the proxy socks5://127.0.0.1:9 is a SOCKS proxy"),
+        ("socks5h://127.0.0.1", "the proxy socks5h://127.0.0.1 is a SOCKS proxy"),
+        ("ftp://127.0.0.1:9", "the proxy ftp://127.0.0.1:9 is not an HTTP proxy"),
+        ("http://", "the URL of the proxy is not valid"),
+        ("http://me:pass@[::1", "the URL of the proxy is not valid"),
+        ("http://me:pass@host:port", "the URL of the proxy is not valid"),
+        ("http://me:1/pass@host", "the URL of the proxy is not valid"),
+    ])  # fmt: skip
     def test_one_that_cannot_be_used_is_not_told_as_the_address(
         self, monkeypatch: pytest.MonkeyPatch, scheme: str, proxy: str, message: str
     ) -> None:
@@ -433,14 +430,11 @@ class TestReading:
         with pytest.raises(IncompleteReply):
             next(events)
 
-    @pytest.mark.parametrize(
-        ("status", "kind", "body"),
-        [
-            (200, "html", b"<html>"),
-            (400, "event-stream", b"data: 1\n\n"),
-            (503, "event-stream", b"data: 1\n\n"),
-        ],
-    )
+    @pytest.mark.parametrize(("status", "kind", "body"), [
+        (200, "html", b"<html>"),
+        (400, "event-stream", b"data: 1\n\n"),
+        (503, "event-stream", b"data: 1\n\n"),
+    ])  # fmt: skip
     def test_no_stream_comes_whole(self, wire: Wire, status: int, kind: str, body: bytes) -> None:
         wire.service.replies = [reply(body, status, {"Content-Type": f"text/{kind}"})]
         received = wire.answer()
@@ -456,14 +450,11 @@ class TestReading:
         with pytest.raises(MalformedReply, match="longer than 10 bytes"):
             wire.send()
 
-    @pytest.mark.parametrize(
-        ("rest", "body"),
-        [
-            (b"200 OK\r\n\r\nhello", b"hello"),
-            (b"200 OK\r\nContent-Length: 0\r\n\r\n", b""),
-            (b"204 No Content\r\n\r\n", b""),
-        ],
-    )
+    @pytest.mark.parametrize(("rest", "body"), [
+        (b"200 OK\r\n\r\nhello", b"hello"),
+        (b"200 OK\r\nContent-Length: 0\r\n\r\n", b""),
+        (b"204 No Content\r\n\r\n", b""),
+    ])  # fmt: skip
     def test_a_reply_may_have_no_length(self, wire: Wire, rest: bytes, body: bytes) -> None:
         wire.service.replies = [Reply([b"HTTP/1.0 " + rest], keep=False)]
         assert wire.send().body == body
@@ -519,18 +510,13 @@ class TestCancelling:
     """From another thread, wherever the reply is: the caller ends, and the service sees
     the connection closed."""
 
-    @pytest.mark.parametrize(
-        "sent",
-        [
-            pytest.param(b"", id="awaiting headers"),
-            pytest.param(b"HTTP/1.1 200 OK\r\nContent-Le", id="in headers"),
-            pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf", id="in the body"),
-            pytest.param(
-                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nh", id="chunk"
-            ),
-            pytest.param(b"HTTP/1.0 200 OK\r\n\r\nuntil the end", id="until closed"),
-        ],
-    )
+    @pytest.mark.parametrize("sent", [
+        pytest.param(b"", id="awaiting headers"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Le", id="in headers"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf", id="in the body"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nh", id="chunk"),
+        pytest.param(b"HTTP/1.0 200 OK\r\n\r\nuntil the end", id="until closed"),
+    ])  # fmt: skip
     def test_a_whole_reply(self, wire: Wire, sent: bytes) -> None:
         wire.service.replies = [Reply([sent, HANG] if sent else [HANG])]
         limits = Cancellation()
@@ -615,26 +601,23 @@ UNVERIFIED = ssl.SSLCertVerificationError("certificate verify failed")
 UNVERIFIED.verify_message = "self-signed certificate"
 
 
-@pytest.mark.parametrize(
-    ("error", "kind", "message"),
-    [
-        (NameResolutionError("h", CONNECTION, socket.gaierror(-2, "unknown")), ServiceUnavailable,
-         "cannot connect to http://h: unknown host name"),
-        (REFUSED, ServiceUnavailable, "cannot connect to http://h: Connection refused"),
-        (ConnectTimeoutError(), ProviderTimeout, "cannot connect to http://h within 2.5 s"),
-        (UNVERIFIED, ConfigurationError,
-         "cannot verify the certificate of http://h: self-signed certificate"),
-        (ssl.SSLEOFError(8, "EOF occurred"), ServiceUnavailable,
-         "http://h closed the connection: EOF occurred"),
-        (ValueError("x"), ServiceUnavailable, "http://h closed the connection: ValueError"),
-        (ProxyError("x", REFUSED), ServiceUnavailable,
-         "cannot connect to the proxy http://p: Connection refused"),
-        (ProxyError("x", OSError("Tunnel connection failed: 502 Bad Gateway")), ServiceUnavailable,
-         "the proxy http://p refused to connect with status 502"),
-        (ProxyError("x", OSError("Tunnel connection failed: 407 Authenticate")),
-         ServiceUnavailable, "the proxy http://p requires another user and password (status 407)"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("error", "kind", "message"), [
+    (NameResolutionError("h", CONNECTION, socket.gaierror(-2, "unknown")), ServiceUnavailable,
+     "cannot connect to http://h: unknown host name"),
+    (REFUSED, ServiceUnavailable, "cannot connect to http://h: Connection refused"),
+    (ConnectTimeoutError(), ProviderTimeout, "cannot connect to http://h within 2.5 s"),
+    (UNVERIFIED, ConfigurationError,
+     "cannot verify the certificate of http://h: self-signed certificate"),
+    (ssl.SSLEOFError(8, "EOF occurred"), ServiceUnavailable,
+     "http://h closed the connection: EOF occurred"),
+    (ValueError("x"), ServiceUnavailable, "http://h closed the connection: ValueError"),
+    (ProxyError("x", REFUSED), ServiceUnavailable,
+     "cannot connect to the proxy http://p: Connection refused"),
+    (ProxyError("x", OSError("Tunnel connection failed: 502 Bad Gateway")), ServiceUnavailable,
+     "the proxy http://p refused to connect with status 502"),
+    (ProxyError("x", OSError("Tunnel connection failed: 407 Authenticate")),
+     ServiceUnavailable, "the proxy http://p requires another user and password (status 407)"),
+])  # fmt: skip
 def test_why_a_request_was_not_sent(error: Exception, kind: type[GenaiError], message: str) -> None:
     transport = Transport(connect_timeout=2.5, proxy="http://p")
     raised = transport._not_sent(error, "http://h", "http://p")

@@ -58,14 +58,11 @@ def test_a_new_kind_is_registered_listed_and_owned() -> None:
 
 
 @pytest.mark.usefixtures("greetings")
-@pytest.mark.parametrize(
-    ("declared", "reason"),
-    [
-        (Greeting("hello"), "the greeting 'hello' is"),
-        (Greeting("no name"), "'no name' is not a valid name for a greeting"),
-        ("hello", "'hello', which is not of type Greeting"),
-    ],
-)
+@pytest.mark.parametrize(("declared", "reason"), [
+    (Greeting("hello"), "the greeting 'hello' is"),
+    (Greeting("no name"), "'no name' is not a valid name for a greeting"),
+    ("hello", "'hello', which is not of type Greeting"),
+])  # fmt: skip
 def test_names_and_types_of_a_new_kind_are_checked(declared: Any, reason: str) -> None:
     with _host(polite=Greeter(Greeting("hello")), rude=Greeter(declared)) as host:
         (broken,) = host.plugins.broken

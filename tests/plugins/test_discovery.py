@@ -307,21 +307,18 @@ class _Muted(Dialect):  # type: ignore[type-arg]  # never called: only its data 
     prepare_request = extract_result = None  # type: ignore[assignment]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("name", 5),
-        ("operation", "speak"),
-        ("operation", ["chat"]),
-        ("endpoint", None),
-        ("capabilities", ["stream"]),
-        ("capabilities", {1}),
-        ("parameters", None),
-        ("parameters", {"temperature": 1}),
-        ("variant", None),
-        ("variant", {1: 2}),
-    ],
-)
+@pytest.mark.parametrize(("name", "value"), [
+    ("name", 5),
+    ("operation", "speak"),
+    ("operation", ["chat"]),
+    ("endpoint", None),
+    ("capabilities", ["stream"]),
+    ("capabilities", {1}),
+    ("parameters", None),
+    ("parameters", {"temperature": 1}),
+    ("variant", None),
+    ("variant", {1: 2}),
+])  # fmt: skip
 def test_what_a_dialect_says_of_itself_is_checked(name: str, value: object) -> None:
     wrong = type("Wrong", (_Muted,), {name: value})()
     assert f"{name} must be" in broken_of(p=InlinePlugin(dialects=[wrong])).reason

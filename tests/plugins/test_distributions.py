@@ -94,19 +94,15 @@ _EMPTY: dict[str, bytes] = {}
 
 class TestLeftovers:
     @pytest.mark.parametrize("version", ["0.0.1", "0.9", "2.0", "9.9.9"])
-    @pytest.mark.parametrize(
-        "files",
-        [
-            _EMPTY,
-            {"METADATA": b""},
-            {"RECORD": b"one.py,,\n"},
-            {"entry_points.txt": b"[genai_host]\none = gone\n"},
-            {"METADATA": b"Name: one\nVersion: 3.0\n"},
-            {"METADATA": b"Name: one\nVersion: 3.0\n", "entry_points.txt": b""},
-            {"METADATA": b"\xff\xfe\x00", "RECORD": b"\xff"},
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize("files", [
+        _EMPTY,
+        {"METADATA": b""},
+        {"RECORD": b"one.py,,\n"},
+        {"entry_points.txt": b"[genai_host]\none = gone\n"},
+        {"METADATA": b"Name: one\nVersion: 3.0\n"},
+        {"METADATA": b"Name: one\nVersion: 3.0\n", "entry_points.txt": b""},
+        {"METADATA": b"\xff\xfe\x00", "RECORD": b"\xff"},
+    ], ids=str)  # fmt: skip
     def test_they_hide_no_plugin(self, site: Path, version: str, files: dict[str, bytes]) -> None:
         """Whatever comes first depends on the file system."""
         good = make_distribution(site, "one")
@@ -206,16 +202,13 @@ class TestEntryPoints:
         assert set(faults) == {"one", "c", "d"}
         assert faults["c"] == "entry_points.txt, line 5: invalid entry point 'c = one:'"
 
-    @pytest.mark.parametrize(
-        "text",
-        [
-            "[console_scripts]\nodd row\n\n[genai_host]\na = one\n",
-            "[genai_host]\na = one\n[odd\nodd row\n",
-            "# odd\n; odd\n\n[genai_host]\n# odd\n;odd\n  a=one  \n",
-            "\ufeff[genai_host]\r\na = one\r\n",
-            b"[console_scripts]\n\xff = x\n[genai_host]\na = one\n",
-        ],
-    )
+    @pytest.mark.parametrize("text", [
+        "[console_scripts]\nodd row\n\n[genai_host]\na = one\n",
+        "[genai_host]\na = one\n[odd\nodd row\n",
+        "# odd\n; odd\n\n[genai_host]\n# odd\n;odd\n  a=one  \n",
+        "\ufeff[genai_host]\r\na = one\r\n",
+        b"[console_scripts]\n\xff = x\n[genai_host]\na = one\n",
+    ])  # fmt: skip
     def test_what_is_wrong_elsewhere_breaks_no_plugin(self, site: Path, text: str | bytes) -> None:
         assert self.points(site, text) == {"a": ("one", "")}
 

@@ -36,27 +36,24 @@ def _open(**attributes: Any) -> Callable[[Any, Services], Provider]:
     return type("Odd", (UnaskedProvider,), attributes)
 
 
-@pytest.mark.parametrize(
-    "open",
-    [
-        _open(serves=["plain"]),
-        _open(serves={"plain": None}),
-        _open(serves=property(_raise)),
-        _open(default_models=["mock"]),
-        _open(default_models={"chat": "mock@mock"}),
-        _open(default_models={"chat": object()}),
-        _open(unavailable_reason=lambda self: ["a", "b"]),
-        _open(unavailable_reason=_raise),
-        _open(unavailable_models=lambda self: ["mock"]),
-        _open(preparation=_raise),
-        _open(preparation=lambda self, id: "soon"),
-        _open(call_limits=["first_token_timeout"]),
-        _open(call_limits={"first_token_timeout": "soon"}),
-        _open(__init__=_raise),
-        lambda settings, services: None,
-        lambda: None,
-    ],
-)
+@pytest.mark.parametrize("open", [
+    _open(serves=["plain"]),
+    _open(serves={"plain": None}),
+    _open(serves=property(_raise)),
+    _open(default_models=["mock"]),
+    _open(default_models={"chat": "mock@mock"}),
+    _open(default_models={"chat": object()}),
+    _open(unavailable_reason=lambda self: ["a", "b"]),
+    _open(unavailable_reason=_raise),
+    _open(unavailable_models=lambda self: ["mock"]),
+    _open(preparation=_raise),
+    _open(preparation=lambda self, id: "soon"),
+    _open(call_limits=["first_token_timeout"]),
+    _open(call_limits={"first_token_timeout": "soon"}),
+    _open(__init__=_raise),
+    lambda settings, services: None,
+    lambda: None,
+])  # fmt: skip
 def test_the_others_run_and_it_says_why_not(make_host: Callable[..., Host], open: Any) -> None:
     odd = InlinePlugin(
         providers=[ProviderType("odd", NoSettings, open)],

@@ -200,20 +200,16 @@ class TestReading:
 
 
 class TestFile:
-    @pytest.mark.parametrize(
-        "content",
-        [
-            "",
-            "{",
-            "[]",
-            '{"form": 0}',
-            '{"form": 1}',
-            "null",
-            "\0",
-            "[" * 100_000,
-        ],
-        ids=lambda content: content[:12],
-    )
+    @pytest.mark.parametrize("content", [
+        "",
+        "{",
+        "[]",
+        '{"form": 0}',
+        '{"form": 1}',
+        "null",
+        "\0",
+        "[" * 100_000,
+    ], ids=lambda content: content[:12])  # fmt: skip
     def test_a_damaged_index_is_made_again(self, site: Path, cache: Path, content: str) -> None:
         make_distribution(site, "one")
         look(cache, site)
@@ -221,40 +217,36 @@ class TestFile:
         file.write_text(content)
         assert look(cache, site) == ["one 1.0"]
 
-    @pytest.mark.parametrize(
-        "changed",
-        [
-            {"path": None},
-            {"scanned": "yesterday"},
-            {"stamps": []},
-            {"stamps": {}},
-            {"stamps": {"\0": [1, 2, 3]}},
-            {"stamps": {"x": 1}},
-            {"stamps": {"x": ["1", 2, 3]}},
-            {"plugins": None},
-            {"plugins": {"a": "b"}},
-            {"plugins": [["one", "one", "one"]]},
-            {"plugins": [["one", "one", "one", "1.0", "", 5]]},
-            {"plugins": [None]},
-            {"outcomes": []},
-            {"outcomes": {"x": "loaded"}},
-            {"outcomes": {"x": ["loaded"]}},
-            {"outcomes": {"x": ["odd", "", "", {}, [], False]}},
-            {"outcomes": {"x": ["loaded", 1, "", {}, [], False]}},
-            {"outcomes": {"x": ["loaded", "", None, {}, [], False]}},
-            {"outcomes": {"x": ["loaded", "", "", [], [], False]}},
-            {"outcomes": {"x": ["loaded", "", "", {"models": "abc"}, [], False]}},
-            {"outcomes": {"x": ["loaded", "", "", {"models": [1]}, [], False]}},
-            {"outcomes": {"x": ["loaded", "", "", {}, [["only-a-name"]], False]}},
-            {"outcomes": {"x": ["loaded", "", "", {}, ["ab"], False]}},
-            {"outcomes": {"x": ["loaded", "", "", {}, 5, False]}},
-            {"outcomes": {"x": ["loaded", "", "", {}, []]}},
-            {"outcomes": {"x": ["loaded", "", "", {}, [], 1]}},
-            {"leftovers": None},
-            {"leftovers": [["only-a-folder"]]},
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize("changed", [
+        {"path": None},
+        {"scanned": "yesterday"},
+        {"stamps": []},
+        {"stamps": {}},
+        {"stamps": {"\0": [1, 2, 3]}},
+        {"stamps": {"x": 1}},
+        {"stamps": {"x": ["1", 2, 3]}},
+        {"plugins": None},
+        {"plugins": {"a": "b"}},
+        {"plugins": [["one", "one", "one"]]},
+        {"plugins": [["one", "one", "one", "1.0", "", 5]]},
+        {"plugins": [None]},
+        {"outcomes": []},
+        {"outcomes": {"x": "loaded"}},
+        {"outcomes": {"x": ["loaded"]}},
+        {"outcomes": {"x": ["odd", "", "", {}, [], False]}},
+        {"outcomes": {"x": ["loaded", 1, "", {}, [], False]}},
+        {"outcomes": {"x": ["loaded", "", None, {}, [], False]}},
+        {"outcomes": {"x": ["loaded", "", "", [], [], False]}},
+        {"outcomes": {"x": ["loaded", "", "", {"models": "abc"}, [], False]}},
+        {"outcomes": {"x": ["loaded", "", "", {"models": [1]}, [], False]}},
+        {"outcomes": {"x": ["loaded", "", "", {}, [["only-a-name"]], False]}},
+        {"outcomes": {"x": ["loaded", "", "", {}, ["ab"], False]}},
+        {"outcomes": {"x": ["loaded", "", "", {}, 5, False]}},
+        {"outcomes": {"x": ["loaded", "", "", {}, []]}},
+        {"outcomes": {"x": ["loaded", "", "", {}, [], 1]}},
+        {"leftovers": None},
+        {"leftovers": [["only-a-folder"]]},
+    ], ids=str)  # fmt: skip
     def test_an_index_of_another_shape_is_made_again(
         self, site: Path, cache: Path, changed: dict[str, object]
     ) -> None:

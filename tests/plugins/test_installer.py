@@ -128,29 +128,25 @@ _UV_TOOL = "uv tool install --pre 'my-host[x,y]>=1,<2'"
 class TestManaged:
     """pipx and uv tool keep a list of what is installed: the user runs their command."""
 
-    @pytest.mark.parametrize(
-        ("file", "action", "expected", "editable", "command"),
-        [
-            ("pipx_metadata.json", "install", ["a", "b==1"], [],
-             "pipx inject my-host --pip-args=--pre a b==1"),
-            ("pipx_metadata.json", "install", [], ["/e"],
-             "pipx inject my-host --pip-args=--pre --editable /e"),
-            ("pipx_metadata.json", "install", ["a"], ["/e"],
-             ("pipx inject my-host --pip-args=--pre a"
-             " && pipx inject my-host --pip-args=--pre --editable /e")),
-            ("pipx_metadata.json", "upgrade", ["a"], [],
-             "pipx runpip my-host install --upgrade --pre a"),
-            ("pipx_metadata.json", "uninstall", ["a"], [],
-             "pipx uninject --leave-deps my-host a"),
-            ("uv-receipt.toml", "install", ["new"], ["/e"],
-             f"{_UV_TOOL}{_LISTED} --with new --with-editable /e"),
-            ("uv-receipt.toml", "install", ["Named>=2"], [],
-             f"{_UV_TOOL}{_LISTED.replace(' --with named', '')} --with 'Named>=2'"),
-            ("uv-receipt.toml", "upgrade", ["named"], [], "uv tool upgrade my-host --pre"),
-            ("uv-receipt.toml", "uninstall", ["named"], [],
-             f"{_UV_TOOL}{_LISTED.replace(' --with named', '')}"),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("file", "action", "expected", "editable", "command"), [
+        ("pipx_metadata.json", "install", ["a", "b==1"], [],
+         "pipx inject my-host --pip-args=--pre a b==1"),
+        ("pipx_metadata.json", "install", [], ["/e"],
+         "pipx inject my-host --pip-args=--pre --editable /e"),
+        ("pipx_metadata.json", "install", ["a"], ["/e"],
+         ("pipx inject my-host --pip-args=--pre a"
+         " && pipx inject my-host --pip-args=--pre --editable /e")),
+        ("pipx_metadata.json", "upgrade", ["a"], [],
+         "pipx runpip my-host install --upgrade --pre a"),
+        ("pipx_metadata.json", "uninstall", ["a"], [], "pipx uninject --leave-deps my-host a"),
+        ("uv-receipt.toml", "install", ["new"], ["/e"],
+         f"{_UV_TOOL}{_LISTED} --with new --with-editable /e"),
+        ("uv-receipt.toml", "install", ["Named>=2"], [],
+         f"{_UV_TOOL}{_LISTED.replace(' --with named', '')} --with 'Named>=2'"),
+        ("uv-receipt.toml", "upgrade", ["named"], [], "uv tool upgrade my-host --pre"),
+        ("uv-receipt.toml", "uninstall", ["named"], [],
+         f"{_UV_TOOL}{_LISTED.replace(' --with named', '')}"),
+    ])  # fmt: skip
     def test_the_hint_is_its_command(
         self, tmp_path: Path, file: str, action: Any, expected: list[str], editable: list[str],
         command: str,
@@ -178,23 +174,20 @@ class TestManaged:
             installer_command(here, "install", ["a"])
 
 
-@pytest.mark.parametrize(
-    ("requirement", "name"),
-    [
-        ("genai-host", "genai-host"),
-        ("Genai_Host.x[a,b] >= 1", "genai-host-x"),
-        ("a>=1", "a"),
-        ("a @ https://example.org/b", "a"),
-        ("a ; python_version < '3.11'", "a"),
-        ("a (>=1)", "a"),
-        ("./a", ""),
-        ("/a/b", ""),
-        ("a/b", ""),
-        ("https://example.org/a", ""),
-        ("git+https://example.org/a", ""),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("requirement", "name"), [
+    ("genai-host", "genai-host"),
+    ("Genai_Host.x[a,b] >= 1", "genai-host-x"),
+    ("a>=1", "a"),
+    ("a @ https://example.org/b", "a"),
+    ("a ; python_version < '3.11'", "a"),
+    ("a (>=1)", "a"),
+    ("./a", ""),
+    ("/a/b", ""),
+    ("a/b", ""),
+    ("https://example.org/a", ""),
+    ("git+https://example.org/a", ""),
+    ("", ""),
+])  # fmt: skip
 def test_the_name_of_a_requirement(requirement: str, name: str) -> None:
     assert required_name(requirement) == name
 

@@ -266,18 +266,15 @@ class Breaking:
                 yield
 
 
-@pytest.mark.parametrize(
-    ("hook", "options"),
-    [
-        (Breaking.plainly, {}),
-        (Breaking.before, {"wrapper": True}),
-        (Breaking.after, {"wrapper": True}),
-        (Breaking.after, {"hookwrapper": True}),
-        (Breaking.never_yields, {"wrapper": True}),
-        (Breaking.yields_twice, {"wrapper": True}),
-        (Breaking.cannot_be_closed, {"wrapper": True}),
-    ],
-)
+@pytest.mark.parametrize(("hook", "options"), [
+    (Breaking.plainly, {}),
+    (Breaking.before, {"wrapper": True}),
+    (Breaking.after, {"wrapper": True}),
+    (Breaking.after, {"hookwrapper": True}),
+    (Breaking.never_yields, {"wrapper": True}),
+    (Breaking.yields_twice, {"wrapper": True}),
+    (Breaking.cannot_be_closed, {"wrapper": True}),
+])  # fmt: skip
 def test_one_that_breaks_breaks_neither_the_call_nor_other_observers(
     make_host: MakeHost, caplog: pytest.LogCaptureFixture, hook: Any, options: Any
 ) -> None:
@@ -370,15 +367,11 @@ def test_of_two_that_add_one_header_the_first_holds(make_host: MakeHost) -> None
     }
 
 
-@pytest.mark.parametrize(
-    ("odd", "headers", "message"),
-    [
-        (adds(7), {"x-who": "a", "x-a": "1"}, "plugin odd raised in genai_call_headers"),
-        (gives(lambda _: 7), {}, "genai_call_headers returned a int"),
-        (gives(lambda _: [[("authorization", "canary-8f10")]]), {}, "headers returned a list"),
-    ],
-    ids=["one", "all", "pairs"],
-)
+@pytest.mark.parametrize(("odd", "headers", "message"), [
+    (adds(7), {"x-who": "a", "x-a": "1"}, "plugin odd raised in genai_call_headers"),
+    (gives(lambda _: 7), {}, "genai_call_headers returned a int"),
+    (gives(lambda _: [[("authorization", "canary-8f10")]]), {}, "headers returned a list"),
+], ids=["one", "all", "pairs"])  # fmt: skip
 def test_headers_that_are_none_are_logged_without_what_they_hold(
     make_host: MakeHost, caplog: pytest.LogCaptureFixture, odd: Any, headers: Any, message: str
 ) -> None:

@@ -101,16 +101,13 @@ class TestTrial:
             "e_interrupt": "it raises KeyboardInterrupt when it is loaded",
         }
 
-    @pytest.mark.parametrize(
-        "source",
-        [
-            "while True: pass",
-            "import time\ntime.sleep(600)",
-            _GOOD.format("while True: pass"),
-            _GOOD.format("import threading; threading.Event().wait()"),
-            "import subprocess\nsubprocess.run(['sleep', '600'])",
-        ],
-    )
+    @pytest.mark.parametrize("source", [
+        "while True: pass",
+        "import time\ntime.sleep(600)",
+        _GOOD.format("while True: pass"),
+        _GOOD.format("import threading; threading.Event().wait()"),
+        "import subprocess\nsubprocess.run(['sleep', '600'])",
+    ])  # fmt: skip
     def test_hanging_plugin_is_named(self, site: Path, source: str) -> None:
         install(site, a_good=GOOD, b_slow=source, c_good=GOOD)
         assert self.faults(site, 1) == {"b_slow": _NEVER}

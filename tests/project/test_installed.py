@@ -168,14 +168,10 @@ class TestStrangers:
 class TestChanges:
     """The index sees each change in the next process, at once."""
 
-    @pytest.mark.parametrize(
-        ("options", "steps"),
-        [
-            ([], [("1.0", "first"), ("2.0", "second")]),
-            (["--editable"], [("1.0", "first"), ("1.0", "second")]),
-        ],
-        ids=["installed", "editable"],
-    )
+    @pytest.mark.parametrize(("options", "steps"), [
+        ([], [("1.0", "first"), ("2.0", "second")]),
+        (["--editable"], [("1.0", "first"), ("1.0", "second")]),
+    ], ids=["installed", "editable"])  # fmt: skip
     def test_install_upgrade_and_uninstall(
         self, environment: Any, tmp_path: Path, options: list[str], steps: list[tuple[str, str]]
     ) -> None:

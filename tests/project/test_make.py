@@ -78,20 +78,17 @@ class TestTests:
         monkeypatch.setattr(make.subprocess, "run", run)
         return commands
 
-    @pytest.mark.parametrize(
-        ("there", "arguments", "expected"),
-        [
-            ([13, 11], "-q", "py313,types,lint -q"),
-            ([12, 11], "-q", "py312,types,lint -q"),
-            ([14, 13], "-q", "py314,types,lint -q"),
-            ([13, 11], "--all", f"py313-all,{OTHERS},types,lint"),
-            ([12, 11], "--all", f"py312-all,{OTHERS},types,lint"),
-            ([13], "genai-otel -q", f"plugin -- {PLUGINS}/genai-otel {RINGS},process -q"),
-            ([13], "--changed main", f"py313 -- --changed main {RINGS},smoke"),
-            ([13], "--stress tests/x.py", "py313 -- --stress tests/x.py"),
-            ([13], "--mutate --count 9", "py313 -- --mutate --count 9"),
-        ],
-    )
+    @pytest.mark.parametrize(("there", "arguments", "expected"), [
+        ([13, 11], "-q", "py313,types,lint -q"),
+        ([12, 11], "-q", "py312,types,lint -q"),
+        ([14, 13], "-q", "py314,types,lint -q"),
+        ([13, 11], "--all", f"py313-all,{OTHERS},types,lint"),
+        ([12, 11], "--all", f"py312-all,{OTHERS},types,lint"),
+        ([13], "genai-otel -q", f"plugin -- {PLUGINS}/genai-otel {RINGS},process -q"),
+        ([13], "--changed main", f"py313 -- --changed main {RINGS},smoke"),
+        ([13], "--stress tests/x.py", "py313 -- --stress tests/x.py"),
+        ([13], "--mutate --count 9", "py313 -- --mutate --count 9"),
+    ])  # fmt: skip
     def test_item_1_they_run_on_the_supported_python_that_is_there(
         self,
         ran: list[str],

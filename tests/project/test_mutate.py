@@ -164,20 +164,17 @@ def g():
         "12": [""],
     }
 
-    @pytest.mark.parametrize(
-        ("line", "tests"),
-        [
-            (6, ["store/test_x.py::t"]),
-            # the own tests of a module come first, then those of its room
-            (5, ["store/test_x.py::t", "host/test_x.py::t", "store/test_a.py::t"]),
-            # a statement of several lines
-            (9, ["store/test_a.py::t", "store/test_a.py::u"]),
-            # what runs at import has the tests of the function or class around it
-            (4, _ALL),
-            (2, _ALL),
-            (13, []),
-        ],
-    )
+    @pytest.mark.parametrize(("line", "tests"), [
+        (6, ["store/test_x.py::t"]),
+        # the own tests of a module come first, then those of its room
+        (5, ["store/test_x.py::t", "host/test_x.py::t", "store/test_a.py::t"]),
+        # a statement of several lines
+        (9, ["store/test_a.py::t", "store/test_a.py::u"]),
+        # what runs at import has the tests of the function or class around it
+        (4, _ALL),
+        (2, _ALL),
+        (13, []),
+    ])  # fmt: skip
     def test_item_5_the_tests_of_a_line(self, line: int, tests: list[str]) -> None:
         durations = {each: 1.0 for ran in self.LINES.values() for each in ran}
         reached = mutate.Reached({"genai_host/store/x.py": self.LINES}, durations)

@@ -106,13 +106,10 @@ class TestChanged:
         tests = self._tests_of(f"{KIT}/services/assistants_events.py")
         assert "plugins/genai-feature-assistants/tests/test_assistants_agents_host.py" in tests
 
-    @pytest.mark.parametrize(
-        ("file", "test"),
-        [
-            (f"{KIT}/internal/stores.py", "tests/server/test_proxy.py"),
-            ("tests/helpers/environments.py", "tests/project/test_blocks.py"),
-        ],
-    )
+    @pytest.mark.parametrize(("file", "test"), [
+        (f"{KIT}/internal/stores.py", "tests/server/test_proxy.py"),
+        ("tests/helpers/environments.py", "tests/project/test_blocks.py"),
+    ])  # fmt: skip
     def test_a_fixture_runs_what_uses_it(self, file: str, test: str) -> None:
         assert test in self._tests_of(file)
 

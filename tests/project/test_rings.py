@@ -123,13 +123,10 @@ def test_item_1_who_uses_more_than_its_ring_may_fails(project: pytest.Pytester) 
     )
 
 
-@pytest.mark.parametrize(
-    ("ring", "count"),
-    [
-        *(("unit", 10), ("part", 4), ("process", 2), ("far", 2)),
-        *(("unit,smoke", 11), ("unit,hypothesis", 11)),
-    ],
-)
+@pytest.mark.parametrize(("ring", "count"), [
+    *(("unit", 10), ("part", 4), ("process", 2), ("far", 2)),
+    *(("unit,smoke", 11), ("unit,hypothesis", 11)),
+])  # fmt: skip
 def test_item_1_choice_of_rings(project: pytest.Pytester, ring: str, count: int) -> None:
     result = project.runpytest_subprocess("--collect-only", "-q", f"--rings={ring}")
     assert sum("::" in line for line in result.outlines) == count

@@ -87,71 +87,64 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attachments, "MOST_BYTES", 1_000)
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "part"),
-    [
-        ("a.txt", b"hi", Text("a.txt:\n\nhi")),
-        ("a.py", "é = 1\n".encode(), Text("a.py:\n\né = 1\n")),
-        ("Makefile", b"all:", Text("Makefile:\n\nall:")),
-        ("empty.txt", b"", Text("empty.txt:\n\n")),
-        ("bom.txt", b"\xef\xbb\xbfhi", Text("bom.txt:\n\nhi")),
-        ("a.svg", b"<svg/>", Text("a.svg:\n\n<svg/>")),
-        ("a.png", PNG, Image(PNG, "image/png")),
-        ("a.jpg", JPEG, Image(JPEG, "image/jpeg")),
-        ("a.gif", b"GIF89a\0", Image(b"GIF89a\0", "image/gif")),
-        ("a.webp", WEBP, Image(WEBP, "image/webp")),
-        ("picture", PNG, Image(PNG, "image/png")),
-        ("photo", WEBP, Image(WEBP, "image/webp")),
-        ("picture.txt", JPEG, Image(JPEG, "image/jpeg")),
-        ("picture.png", JPEG, Image(JPEG, "image/jpeg")),
-        ("a.pdf", PDF, File(PDF, "application/pdf", "a.pdf")),
-        ("paper", PDF, File(PDF, "application/pdf", "paper")),
-        ("sound", WAV, File(WAV, "audio/wav", "sound")),
-        ("sound.mp3", WAV, File(WAV, "audio/mpeg", "sound.mp3")),
-        ("song", b"ID3\x04\xff", File(b"ID3\x04\xff", "audio/mpeg", "song")),
-        ("ID3", b"ID3 is a tag", Text("ID3:\n\nID3 is a tag")),
-        ("film", MP4 + b"isom\xff", File(MP4 + b"isom\xff", "video/mp4", "film")),
-        ("still", MP4 + b"avif\xff", Image(MP4 + b"avif\xff", "image/avif")),
-        ("clip", b"\x1a\x45\xdf\xa3\0", File(b"\x1a\x45\xdf\xa3\0", "video/webm", "clip")),
-        ("archive", b"PK\x03\x04\xff", File(b"PK\x03\x04\xff", "application/zip", "archive")),
-        ("noise", b"\xfe\xfb", File(b"\xfe\xfb", "application/octet-stream", "noise")),
-        ("a.zip", b"PK\x03\x04\xff", File(b"PK\x03\x04\xff", "application/zip", "a.zip")),
-        ("latin", b"caf\xe9", File(b"caf\xe9", "application/octet-stream", "latin")),
-        ("latin.txt", b"caf\xe9", Text("latin.txt:\n\ncafé")),
-        ("wide.txt", "café".encode("utf-16"), Text("wide.txt:\n\ncafé")),
-        ("wide", "café".encode("utf-16"), Text("wide:\n\ncafé")),
-        ("unmarked.txt", "Grüße".encode("utf-16-le"), Text("unmarked.txt:\n\nGrüße")),
-        ("null.txt", b"a\0b", File(b"a\0b", "text/plain", "null.txt")),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
+@pytest.mark.parametrize(("name", "data", "part"), [
+    ("a.txt", b"hi", Text("a.txt:\n\nhi")),
+    ("a.py", "é = 1\n".encode(), Text("a.py:\n\né = 1\n")),
+    ("Makefile", b"all:", Text("Makefile:\n\nall:")),
+    ("empty.txt", b"", Text("empty.txt:\n\n")),
+    ("bom.txt", b"\xef\xbb\xbfhi", Text("bom.txt:\n\nhi")),
+    ("a.svg", b"<svg/>", Text("a.svg:\n\n<svg/>")),
+    ("a.png", PNG, Image(PNG, "image/png")),
+    ("a.jpg", JPEG, Image(JPEG, "image/jpeg")),
+    ("a.gif", b"GIF89a\0", Image(b"GIF89a\0", "image/gif")),
+    ("a.webp", WEBP, Image(WEBP, "image/webp")),
+    ("picture", PNG, Image(PNG, "image/png")),
+    ("photo", WEBP, Image(WEBP, "image/webp")),
+    ("picture.txt", JPEG, Image(JPEG, "image/jpeg")),
+    ("picture.png", JPEG, Image(JPEG, "image/jpeg")),
+    ("a.pdf", PDF, File(PDF, "application/pdf", "a.pdf")),
+    ("paper", PDF, File(PDF, "application/pdf", "paper")),
+    ("sound", WAV, File(WAV, "audio/wav", "sound")),
+    ("sound.mp3", WAV, File(WAV, "audio/mpeg", "sound.mp3")),
+    ("song", b"ID3\x04\xff", File(b"ID3\x04\xff", "audio/mpeg", "song")),
+    ("ID3", b"ID3 is a tag", Text("ID3:\n\nID3 is a tag")),
+    ("film", MP4 + b"isom\xff", File(MP4 + b"isom\xff", "video/mp4", "film")),
+    ("still", MP4 + b"avif\xff", Image(MP4 + b"avif\xff", "image/avif")),
+    ("clip", b"\x1a\x45\xdf\xa3\0", File(b"\x1a\x45\xdf\xa3\0", "video/webm", "clip")),
+    ("archive", b"PK\x03\x04\xff", File(b"PK\x03\x04\xff", "application/zip", "archive")),
+    ("noise", b"\xfe\xfb", File(b"\xfe\xfb", "application/octet-stream", "noise")),
+    ("a.zip", b"PK\x03\x04\xff", File(b"PK\x03\x04\xff", "application/zip", "a.zip")),
+    ("latin", b"caf\xe9", File(b"caf\xe9", "application/octet-stream", "latin")),
+    ("latin.txt", b"caf\xe9", Text("latin.txt:\n\ncafé")),
+    ("wide.txt", "café".encode("utf-16"), Text("wide.txt:\n\ncafé")),
+    ("wide", "café".encode("utf-16"), Text("wide:\n\ncafé")),
+    ("unmarked.txt", "Grüße".encode("utf-16-le"), Text("unmarked.txt:\n\nGrüße")),
+    ("null.txt", b"a\0b", File(b"a\0b", "text/plain", "null.txt")),
+], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
 def test_a_file_becomes_what_it_holds(tmp_path: Path, name: str, data: bytes, part: Part) -> None:
     (tmp_path / name).write_bytes(data)
     assert attachment(tmp_path / name) == part
     assert attachment(str(tmp_path / name)) == part
 
 
-@pytest.mark.parametrize(
-    ("data", "name", "media_type", "part"),
-    [
-        (b"hi", "", "", Text("hi")),
-        (b"hi", "", "text/html; charset=utf-8", Text("hi")),
-        ("日本語".encode("shift_jis"), "", "text/plain; charset=shift_jis", Text("日本語")),
-        (b"\xef\xbb\xbfhi", "", "text/plain; charset=utf-8", Text("hi")),
-        ("日本語".encode(), "", "text/plain; charset=no-such", Text("日本語")),
-        ("日本語".encode(), "", "text/plain; charset=shift_jis", Text("日本語")),
-        ("für €".encode(), "", "text/plain; charset=iso-8859-1", Text("für €")),
-        ("für €".encode("cp1252"), "", "text/plain; charset=iso-8859-1", Text("für €")),
-        (b"C:\\new", "", "text/plain; charset=unicode_escape", Text("C:\\new")),
-        (b"\xff", "", "", File(b"\xff", "application/octet-stream")),
-        (b"\xff", "x", "image/avif", Image(b"\xff", "image/avif")),
-        (b"\xff", "x", " image/avif ; q=1", Image(b"\xff", "image/avif")),
-        (b"\xff", "x.zip", "image/avif", File(b"\xff", "application/zip", "x.zip")),
-        (PNG, "x.zip", "text/plain", Image(PNG, "image/png")),
-        (b"hi", "x", "application/pdf", File(b"hi", "application/pdf", "x")),
-        (b"<svg/>", "", "image/svg+xml", Text("<svg/>")),
-    ],
-)
+@pytest.mark.parametrize(("data", "name", "media_type", "part"), [
+    (b"hi", "", "", Text("hi")),
+    (b"hi", "", "text/html; charset=utf-8", Text("hi")),
+    ("日本語".encode("shift_jis"), "", "text/plain; charset=shift_jis", Text("日本語")),
+    (b"\xef\xbb\xbfhi", "", "text/plain; charset=utf-8", Text("hi")),
+    ("日本語".encode(), "", "text/plain; charset=no-such", Text("日本語")),
+    ("日本語".encode(), "", "text/plain; charset=shift_jis", Text("日本語")),
+    ("für €".encode(), "", "text/plain; charset=iso-8859-1", Text("für €")),
+    ("für €".encode("cp1252"), "", "text/plain; charset=iso-8859-1", Text("für €")),
+    (b"C:\\new", "", "text/plain; charset=unicode_escape", Text("C:\\new")),
+    (b"\xff", "", "", File(b"\xff", "application/octet-stream")),
+    (b"\xff", "x", "image/avif", Image(b"\xff", "image/avif")),
+    (b"\xff", "x", " image/avif ; q=1", Image(b"\xff", "image/avif")),
+    (b"\xff", "x.zip", "image/avif", File(b"\xff", "application/zip", "x.zip")),
+    (PNG, "x.zip", "text/plain", Image(PNG, "image/png")),
+    (b"hi", "x", "application/pdf", File(b"hi", "application/pdf", "x")),
+    (b"<svg/>", "", "image/svg+xml", Text("<svg/>")),
+])  # fmt: skip
 def test_content_and_name_come_first(data: bytes, name: str, media_type: str, part: Part) -> None:
     assert part_of(data, name, media_type) == part
 
@@ -186,20 +179,16 @@ def test_a_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert attachment("~/a.txt") == Text("a.txt:\n\nhi")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "missing.txt",
-        ".",
-        "a.txt/b",
-        "x" * 5_000,
-        "nul\0.txt",
-        "//[bad",
-        "[bad]",
-        "~nobody-of-that-name/a.txt",
-    ],
-    ids=lambda name: repr(name[:12]),
-)
+@pytest.mark.parametrize("name", [
+    "missing.txt",
+    ".",
+    "a.txt/b",
+    "x" * 5_000,
+    "nul\0.txt",
+    "//[bad",
+    "[bad]",
+    "~nobody-of-that-name/a.txt",
+], ids=lambda name: repr(name[:12]))  # fmt: skip
 def test_what_cannot_be_read_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -319,22 +308,19 @@ def test_a_status_of_failure_is_told(web: Web, status: int) -> None:
 _SECRETS = ("user", "p@ss", "canary", "sig", "fragment")
 
 
-@pytest.mark.parametrize(
-    ("source", "shown"),
-    [
-        ("a.txt", "a.txt"),
-        ("what?sig=x@y.txt", "what?sig=x@y.txt"),
-        ("https://example.org/a.txt", "https://example.org/a.txt"),
-        ("https://example.org:8080/@a/b.txt?x=1#y", "https://example.org:8080/@a/b.txt"),
-        ("https://user:p@ssw0rd@example.org/a@b", "https://example.org/a@b"),
-        ("HTTP://user@[::1]:80/a", "http://[::1]:80/a"),
-        # where the password breaks the address, nobody knows where it ends
-        ("https://user:p/ss@example.org/a", "the address"),
-        ("https://user:p@ss?@example.org/a", "the address"),
-        ("https://user:p@ss#@example.org/a", "the address"),
-        ("http://user:canary@[bad/a?sig=x", "the address"),
-    ],
-)
+@pytest.mark.parametrize(("source", "shown"), [
+    ("a.txt", "a.txt"),
+    ("what?sig=x@y.txt", "what?sig=x@y.txt"),
+    ("https://example.org/a.txt", "https://example.org/a.txt"),
+    ("https://example.org:8080/@a/b.txt?x=1#y", "https://example.org:8080/@a/b.txt"),
+    ("https://user:p@ssw0rd@example.org/a@b", "https://example.org/a@b"),
+    ("HTTP://user@[::1]:80/a", "http://[::1]:80/a"),
+    # where the password breaks the address, nobody knows where it ends
+    ("https://user:p/ss@example.org/a", "the address"),
+    ("https://user:p@ss?@example.org/a", "the address"),
+    ("https://user:p@ss#@example.org/a", "the address"),
+    ("http://user:canary@[bad/a?sig=x", "the address"),
+])  # fmt: skip
 def test_an_address_is_shown_without_its_secrets(source: str, shown: str) -> None:
     assert attachments.shown(source) == shown
 
@@ -391,18 +377,13 @@ def test_a_slow_address_is_given_up(service: FakeService, monkeypatch: pytest.Mo
     assert "canary" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("status", "headers"),
-    [
-        pytest.param(302, {"Location": "/page"}, id="a redirect to itself"),
-        pytest.param(302, {"Location": "file:///etc/hostname"}, id="to a file"),
-        pytest.param(302, {"Location": "ftp://127.0.0.1/x"}, id="to another scheme"),
-        pytest.param(200, {"Content_Length": "100"}, id="a body that is cut"),
-        pytest.param(
-            200, {"Content_Encoding": "gzip"}, id="a body that is not compressed as it says"
-        ),
-    ],
-)
+@pytest.mark.parametrize(("status", "headers"), [
+    pytest.param(302, {"Location": "/page"}, id="a redirect to itself"),
+    pytest.param(302, {"Location": "file:///etc/hostname"}, id="to a file"),
+    pytest.param(302, {"Location": "ftp://127.0.0.1/x"}, id="to another scheme"),
+    pytest.param(200, {"Content_Length": "100"}, id="a body that is cut"),
+    pytest.param(200, {"Content_Encoding": "gzip"}, id="a body that is not compressed as it says"),
+])  # fmt: skip
 def test_a_reply_may_be_none(web: Web, status: int, headers: dict[str, str]) -> None:
     with pytest.raises(ServiceUnavailable, match="cannot fetch"):
         attachment(web.page("/page", b"hi", status, **headers))
@@ -422,19 +403,16 @@ def test_what_is_too_large_is_not_fetched_to_its_end(web: Web) -> None:
     assert not web.sent.get(timeout=30)
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "http://",
-        "http:///a",
-        "http://.a/",
-        "http://*/",
-        "http://[bad",
-        "http://127.0.0.1:99999999/",
-        "http://127.0.0.1:x/",
-        "http://" + "a" * 70 + ".x/",
-    ],
-)
+@pytest.mark.parametrize("address", [
+    "http://",
+    "http:///a",
+    "http://.a/",
+    "http://*/",
+    "http://[bad",
+    "http://127.0.0.1:99999999/",
+    "http://127.0.0.1:x/",
+    "http://" + "a" * 70 + ".x/",
+])  # fmt: skip
 def test_an_address_that_is_none_cannot_be_read(address: str) -> None:
     with pytest.raises((ServiceUnavailable, ConfigurationError), match=r"cannot (read|fetch)"):
         attachment(address)
@@ -467,17 +445,10 @@ def test_the_proxy_of_the_environment_is_asked(web: Web, monkeypatch: pytest.Mon
     assert attachment("http://example.invalid/a") == Text("a:\n\nby proxy")
 
 
-@pytest.mark.parametrize(
-    ("proxy", "kind", "message"),
-    [
-        (
-            "http://me:canary@127.0.0.1:9",
-            ServiceUnavailable,
-            "the proxy failed: Connection refused",
-        ),
-        ("socks5://me:canary@127.0.0.1:9", ConfigurationError, "is a SOCKS proxy"),
-    ],
-)
+@pytest.mark.parametrize(("proxy", "kind", "message"), [
+    ("http://me:canary@127.0.0.1:9", ServiceUnavailable, "the proxy failed: Connection refused"),
+    ("socks5://me:canary@127.0.0.1:9", ConfigurationError, "is a SOCKS proxy"),
+])  # fmt: skip
 def test_a_proxy_that_fails_is_not_told_as_the_address(
     monkeypatch: pytest.MonkeyPatch, proxy: str, kind: type[GenaiError], message: str
 ) -> None:

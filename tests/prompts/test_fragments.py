@@ -20,15 +20,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_proxies: None) -> P
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("data", "text"),
-    [
-        (b"hi", "hi"),
-        (b"hi\n\n", "hi"),
-        (b"  hi\r\nyou\n", "  hi\nyou"),
-        (b"\xef\xbb\xbfcaf\xc3\xa9", "caf\u00e9"),
-    ],
-)
+@pytest.mark.parametrize(("data", "text"), [
+    (b"hi", "hi"),
+    (b"hi\n\n", "hi"),
+    (b"  hi\r\nyou\n", "  hi\nyou"),
+    (b"\xef\xbb\xbfcaf\xc3\xa9", "caf\u00e9"),
+])  # fmt: skip
 def test_the_text_of_a_file_with_where_it_is_from(here: Path, data: bytes, text: str) -> None:
     (here / "a.txt").write_bytes(data)
     assert fragment("a.txt") == f"a.txt:\n\n{text}"
@@ -72,18 +69,15 @@ def test_a_file_may_have_5_mib_and_no_more(here: Path) -> None:
 
 @pytest.mark.part
 class TestAddresses:
-    @pytest.mark.parametrize(
-        ("media_type", "data", "text"),
-        [
-            ("text/plain; charset=utf-8", b"caf\xc3\xa9", "caf\u00e9"),
-            ('text/plain; charset="latin-1"', b"caf\xe9", "caf\u00e9"),
-            ("text/plain; charset=iso-8859-1", b"caf\xc3\xa9", "caf\u00e9"),
-            ("text/html", b"<b>", "<b>"),
-            ("application/json", b"{}", "{}"),
-            ("application/ld+json", b"{}", "{}"),
-            ("", b"hi", "hi"),
-        ],
-    )
+    @pytest.mark.parametrize(("media_type", "data", "text"), [
+        ("text/plain; charset=utf-8", b"caf\xc3\xa9", "caf\u00e9"),
+        ('text/plain; charset="latin-1"', b"caf\xe9", "caf\u00e9"),
+        ("text/plain; charset=iso-8859-1", b"caf\xc3\xa9", "caf\u00e9"),
+        ("text/html", b"<b>", "<b>"),
+        ("application/json", b"{}", "{}"),
+        ("application/ld+json", b"{}", "{}"),
+        ("", b"hi", "hi"),
+    ])  # fmt: skip
     def test_text_is_fetched_now(
         self, service: FakeService, media_type: str, data: bytes, text: str
     ) -> None:
@@ -92,17 +86,14 @@ class TestAddresses:
         result = fragment(f"{service.url}/a/b.txt?sig=canary")
         assert result == f"{service.url}/a/b.txt:\n\n{text}"
 
-    @pytest.mark.parametrize(
-        ("media_type", "data"),
-        [
-            ("image/png", b"hi"),
-            ("application/octet-stream", b"hi"),
-            ("text/plain", b"\x01\xff"),
-            ("text/plain; charset=no-such", b"hi"),
-            ("text/plain; charset=unicode_escape", b"hi"),
-            ("text/plain; charset=utf-7\0", b"hi\0"),
-        ],
-    )
+    @pytest.mark.parametrize(("media_type", "data"), [
+        ("image/png", b"hi"),
+        ("application/octet-stream", b"hi"),
+        ("text/plain", b"\x01\xff"),
+        ("text/plain; charset=no-such", b"hi"),
+        ("text/plain; charset=unicode_escape", b"hi"),
+        ("text/plain; charset=utf-7\0", b"hi\0"),
+    ])  # fmt: skip
     def test_no_text_is_refused(self, service: FakeService, media_type: str, data: bytes) -> None:
         service.replies.append(reply(data, headers={"Content-Type": media_type}))
         with pytest.raises(GenaiError, match="/a "):

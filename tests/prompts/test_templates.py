@@ -83,35 +83,29 @@ class TestReading:
         write(folder, 'schema = { type = "object" }')
         assert read_template("mine").schema == {"type": "object"}
 
-    @pytest.mark.parametrize(
-        ("text", "says", "hint"),
-        [
-            ("promt = 'x'", "unknown key 'promt'", "did you mean prompt?"),
-            ("zzz = 1", "unknown key 'zzz'", "choose from prompt"),
-            ("file = 'x'", "unknown key 'file'", ""),
-            ("prompt = 1", "prompt must be a string", ""),
-            ("roles = 1", "roles must be a table", ""),
-            ("roles = { a = 1 }", "roles.a must be a string", ""),
-            ("fragments = 'x'", "fragments must be a list", ""),
-            ("attachments = ['a', 1]", "attachments must be a list of strings", ""),
-            ("attachments = ['-']", "attachments cannot read from standard input", "name a file"),
-            ("schema = '{'", "schema is not JSON", ""),
-            ("schema = '[]'", "schema must be an object", ""),
-            ("schema = { a = nan }", "schema: ", ""),
-            ("parameters = { a = inf }", "parameters: ", ""),
-            ("parameters = { a = [{ b = 1979-05-27 }] }", "parameters.a[0].b is a date", ""),
-            ("prompt = 'for $5'", "prompt: a $ is not", "write $$ for a dollar sign"),
-            ("system = '$'", "system: a $ is not", "write $$ for a dollar sign"),
-            ("system = '$input'", "$input is allowed only in the prompt", ""),
-            (
-                "prompt = '$name'\nvariables = { nam = 'x' }",
-                "variables.nam is not used in",
-                "did you mean",
-            ),
-            ("prompt = ", "invalid TOML", ""),
-            ("a = " + "[" * 5_000, "is nested too deeply", ""),
-        ],
-    )
+    @pytest.mark.parametrize(("text", "says", "hint"), [
+        ("promt = 'x'", "unknown key 'promt'", "did you mean prompt?"),
+        ("zzz = 1", "unknown key 'zzz'", "choose from prompt"),
+        ("file = 'x'", "unknown key 'file'", ""),
+        ("prompt = 1", "prompt must be a string", ""),
+        ("roles = 1", "roles must be a table", ""),
+        ("roles = { a = 1 }", "roles.a must be a string", ""),
+        ("fragments = 'x'", "fragments must be a list", ""),
+        ("attachments = ['a', 1]", "attachments must be a list of strings", ""),
+        ("attachments = ['-']", "attachments cannot read from standard input", "name a file"),
+        ("schema = '{'", "schema is not JSON", ""),
+        ("schema = '[]'", "schema must be an object", ""),
+        ("schema = { a = nan }", "schema: ", ""),
+        ("parameters = { a = inf }", "parameters: ", ""),
+        ("parameters = { a = [{ b = 1979-05-27 }] }", "parameters.a[0].b is a date", ""),
+        ("prompt = 'for $5'", "prompt: a $ is not", "write $$ for a dollar sign"),
+        ("system = '$'", "system: a $ is not", "write $$ for a dollar sign"),
+        ("system = '$input'", "$input is allowed only in the prompt", ""),
+        ("prompt = '$name'\nvariables = { nam = 'x' }", "variables.nam is not used in",
+         "did you mean"),
+        ("prompt = ", "invalid TOML", ""),
+        ("a = " + "[" * 5_000, "is nested too deeply", ""),
+    ])  # fmt: skip
     def test_what_is_wrong_is_told(self, folder: Path, text: str, says: str, hint: str) -> None:
         file = write(folder, text)
         with pytest.raises(ConfigurationError) as caught:
@@ -257,16 +251,13 @@ class TestSaving:
         assert "templates remove mine" in caught.value.hint
         assert file.read_text() == "# mine"
 
-    @pytest.mark.parametrize(
-        ("template", "says"),
-        [
-            (Template("for $5"), "not followed by a variable name"),
-            (Template("x", parameters={"a": {"b": None}}), "parameters.a.b is null"),
-            (Template("\ud800"), "lone surrogate"),
-            (Template("x", variables={"y": "z"}), "variables.y"),
-            (Template("x", attachments=["-"]), "standard input"),
-        ],
-    )
+    @pytest.mark.parametrize(("template", "says"), [
+        (Template("for $5"), "not followed by a variable name"),
+        (Template("x", parameters={"a": {"b": None}}), "parameters.a.b is null"),
+        (Template("\ud800"), "lone surrogate"),
+        (Template("x", variables={"y": "z"}), "variables.y"),
+        (Template("x", attachments=["-"]), "standard input"),
+    ])  # fmt: skip
     def test_what_is_wrong_is_not_saved(self, folder: Path, template: Template, says: str) -> None:
         with pytest.raises(ConfigurationError) as caught:
             save_template("mine", template)

@@ -179,30 +179,27 @@ def set_in(keys: Mapping[str, str]) -> None:
 
 
 class TestValues:
-    @pytest.mark.parametrize(
-        ("key", "text", "says"),
-        [
-            ("providers.own.cuont", "1", "unknown setting 'providers.own.cuont'"),
-            ("providers.own.count", "x", "providers.own.count: expected an integer"),
-            ("providers.own.count", "-10000000", "'count' must be >="),
-            ("providers.own.mode", "medium", "providers.own.mode: "),
-            ("providers.own.ratio", "null", "TOML does not support null"),
-            ("providers.own.table", '{"a": null}', "TOML does not support null"),
-            ("providers.own.limits.read_timeout", "-1", "'read_timeout' must be > 0"),
-            ("providers.own.limits.read_timeuot", "1",
-             "unknown setting 'providers.own.limits.read_timeuot'"),
-            ("providers.own.enabled", "maybe", "must be true or false"),
-            ("providers.own.type", "unmade", "unknown provider type 'unmade'"),
-            ("providers.nobody.text", "x", "unknown provider 'nobody'"),
-            ("providers.own.table.a", "x", "unknown configuration key 'providers.own.table.a'"),
-            ("providers.own", "x", "unknown configuration key 'providers.own'"),
-            ("providers.own.models", "x", "unknown configuration key"),
-            ("defaults.modell", "x", "unknown configuration key 'defaults.modell'"),
-            ("version", "3", "unknown configuration key 'version'"),
-            ("plugins.strict", "perhaps", "plugins.strict must be true or false, not 'perhaps'"),
-            ("aliases.a b", "x", "is not a valid alias"),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("key", "text", "says"), [
+        ("providers.own.cuont", "1", "unknown setting 'providers.own.cuont'"),
+        ("providers.own.count", "x", "providers.own.count: expected an integer"),
+        ("providers.own.count", "-10000000", "'count' must be >="),
+        ("providers.own.mode", "medium", "providers.own.mode: "),
+        ("providers.own.ratio", "null", "TOML does not support null"),
+        ("providers.own.table", '{"a": null}', "TOML does not support null"),
+        ("providers.own.limits.read_timeout", "-1", "'read_timeout' must be > 0"),
+        ("providers.own.limits.read_timeuot", "1",
+         "unknown setting 'providers.own.limits.read_timeuot'"),
+        ("providers.own.enabled", "maybe", "must be true or false"),
+        ("providers.own.type", "unmade", "unknown provider type 'unmade'"),
+        ("providers.nobody.text", "x", "unknown provider 'nobody'"),
+        ("providers.own.table.a", "x", "unknown configuration key 'providers.own.table.a'"),
+        ("providers.own", "x", "unknown configuration key 'providers.own'"),
+        ("providers.own.models", "x", "unknown configuration key"),
+        ("defaults.modell", "x", "unknown configuration key 'defaults.modell'"),
+        ("version", "3", "unknown configuration key 'version'"),
+        ("plugins.strict", "perhaps", "plugins.strict must be true or false, not 'perhaps'"),
+        ("aliases.a b", "x", "is not a valid alias"),
+    ])  # fmt: skip
     def test_one_that_is_wrong_is_refused(self, home: Path, key: str, text: str, says: str) -> None:
         add("own", "made")
         before = file_of(home).read_text()
@@ -210,19 +207,16 @@ class TestValues:
             set_in({"defaults.model": "y", key: text})
         assert file_of(home).read_text() == before
 
-    @pytest.mark.parametrize(
-        ("key", "hint"),
-        [
-            ("server.worker", "did you mean server.workers?"),
-            ("server.workers.x", "did you mean server.workers?"),
-            ("server.token", "edit the configuration file; show its path: genai-host config path"),
-            ("budgets.user", "edit the configuration file; show its path: genai-host config path"),
-            ("budgets.users.ada.day",
-             "edit the configuration file; show its path: genai-host config path"),
-            ("srever.port", "did you mean server.port?"),
-            ("unknown.key", f"tables: {', '.join(sorted(TABLES))}"),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("key", "hint"), [
+        ("server.worker", "did you mean server.workers?"),
+        ("server.workers.x", "did you mean server.workers?"),
+        ("server.token", "edit the configuration file; show its path: genai-host config path"),
+        ("budgets.user", "edit the configuration file; show its path: genai-host config path"),
+        ("budgets.users.ada.day",
+         "edit the configuration file; show its path: genai-host config path"),
+        ("srever.port", "did you mean server.port?"),
+        ("unknown.key", f"tables: {', '.join(sorted(TABLES))}"),
+    ])  # fmt: skip
     def test_the_hint_for_an_unknown_key_names_one_that_can_be_set(
         self, key: str, hint: str
     ) -> None:
@@ -262,15 +256,12 @@ class TestInstances:
             )
         }
 
-    @pytest.mark.parametrize(
-        ("name", "kind", "values", "says"),
-        [
-            ("Own", "made", {}, "invalid provider name 'Own'"),
-            ("own", "maid", {}, "unknown provider type 'maid'"),
-            ("new", "needing", {}, "provider new: address is missing"),
-            ("new", "made", {"api_key": "sk-1"}, "is a secret"),
-        ],
-    )
+    @pytest.mark.parametrize(("name", "kind", "values", "says"), [
+        ("Own", "made", {}, "invalid provider name 'Own'"),
+        ("own", "maid", {}, "unknown provider type 'maid'"),
+        ("new", "needing", {}, "provider new: address is missing"),
+        ("new", "made", {"api_key": "sk-1"}, "is a secret"),
+    ])  # fmt: skip
     def test_one_that_is_wrong_is_not(
         self, name: str, kind: str, values: dict[str, str], says: str
     ) -> None:
@@ -278,13 +269,10 @@ class TestInstances:
             add(name, kind, **values)
         assert read_config().providers == {}
 
-    @pytest.mark.parametrize(
-        ("kind", "hint"),
-        [
-            ("maid", "did you mean made?"),
-            ("bedrock", "install its plugin: genai-host install genai-vendor-bedrock"),
-        ],
-    )
+    @pytest.mark.parametrize(("kind", "hint"), [
+        ("maid", "did you mean made?"),
+        ("bedrock", "install its plugin: genai-host install genai-vendor-bedrock"),
+    ])  # fmt: skip
     def test_one_of_an_unknown_type_says_what_to_do(self, kind: str, hint: str) -> None:
         with pytest.raises(ConfigurationError) as caught:
             add("own", kind)

@@ -135,19 +135,15 @@ class TestConfigured:
     def file(self, tmp_path: Path) -> Path:
         return tmp_path / "mine.toml"
 
-    @pytest.mark.parametrize(
-        ("lines", "says", "hint"),
-        [
-            ('anwser = "x"', ":4: provider own: unknown setting 'anwser'", "did you mean answer?"),
-            ("answer = 3", ":4: provider own: answer: expected a string, not an integer",
-             "what to say"),
-            ('key = "sk-canary"', ":4: provider own: key is a secret", "keys set own"),
-            ('key = { env = "UNSET" }', ":4: provider own: key: nothing in", ""),
-            ("limits.timeot = 1", ":4: provider own: limits: unknown setting 'timeot'", "timeout?"),
-            ("limits = { read_timeout = 0 }", "provider own: limits: 'read_timeout' must be > 0",
-             ""),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize(("lines", "says", "hint"), [
+        ('anwser = "x"', ":4: provider own: unknown setting 'anwser'", "did you mean answer?"),
+        ("answer = 3", ":4: provider own: answer: expected a string, not an integer",
+         "what to say"),
+        ('key = "sk-canary"', ":4: provider own: key is a secret", "keys set own"),
+        ('key = { env = "UNSET" }', ":4: provider own: key: nothing in", ""),
+        ("limits.timeot = 1", ":4: provider own: limits: unknown setting 'timeot'", "timeout?"),
+        ("limits = { read_timeout = 0 }", "provider own: limits: 'read_timeout' must be > 0", ""),
+    ])  # fmt: skip
     def test_a_wrong_setting(
         self, answering: Any, file: Path, lines: str, says: str, hint: str
     ) -> None:
@@ -194,15 +190,12 @@ class TestConfigured:
         assert Answering.closed.count("own") == 2
 
 
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"answer": "fail"}, "ZeroDivisionError: cannot be opened"),
-        ({"answer": "crash"}, "its plugin failed: LookupError: crashed"),
-        ({"anwser": "x"}, "unknown setting 'anwser'; did you mean answer?"),
-        ({"answer": 3}, "expected a string, not an integer"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "reason"), [
+    ({"answer": "fail"}, "ZeroDivisionError: cannot be opened"),
+    ({"answer": "crash"}, "its plugin failed: LookupError: crashed"),
+    ({"anwser": "x"}, "unknown setting 'anwser'; did you mean answer?"),
+    ({"answer": 3}, "expected a string, not an integer"),
+])  # fmt: skip
 def test_one_that_cannot_open_disturbs_no_other(answering: Any, settings: Any, reason: str) -> None:
     host = answering(Config(providers={"bad": provider_config("answering", **settings)}))
     assert host.open("chat", "m").say("x").text == "yes"

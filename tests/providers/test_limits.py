@@ -134,39 +134,31 @@ def test_failures_in_a_row_open_it(breaker: CircuitBreakers) -> None:
     assert call(breaker) == "open"
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        AuthenticationFailed("x", status=401),
-        BadRequest("x", status=400),
-        RateLimited("x", status=429),
-        ServiceUnavailable("x", status=409),
-        MalformedReply("x"),
-        Cancelled("x"),
-        PluginError("x"),
-        GeneratorExit(),
-        KeyboardInterrupt(),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("error", [
+    AuthenticationFailed("x", status=401),
+    BadRequest("x", status=400),
+    RateLimited("x", status=429),
+    ServiceUnavailable("x", status=409),
+    MalformedReply("x"),
+    Cancelled("x"),
+    PluginError("x"),
+    GeneratorExit(),
+    KeyboardInterrupt(),
+], ids=repr)  # fmt: skip
 def test_what_says_nothing_does_not(breaker: CircuitBreakers, error: BaseException) -> None:
     for _ in range(10):
         call(breaker, error)
     assert call(breaker) == "done"
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        ServiceUnavailable("x", status=500),
-        ServiceUnavailable("x", status=503),
-        IncompleteReply("x"),
-        ProviderTimeout("x", deadline="first_token_timeout"),
-        ProviderTimeout("x", deadline="timeout"),
-        ProviderTimeout("x"),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("error", [
+    ServiceUnavailable("x", status=500),
+    ServiceUnavailable("x", status=503),
+    IncompleteReply("x"),
+    ProviderTimeout("x", deadline="first_token_timeout"),
+    ProviderTimeout("x", deadline="timeout"),
+    ProviderTimeout("x"),
+], ids=repr)  # fmt: skip
 def test_replies_of_one_model_count_alone(breaker: CircuitBreakers, error: GenaiError) -> None:
     for _ in range(10):
         call(breaker, error, "odd")
@@ -195,15 +187,11 @@ def test_a_success_in_between_counts_anew(breaker: CircuitBreakers) -> None:
         assert call(breaker) == "done"
 
 
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (ServiceUnavailable("cannot connect to http://x"), "cannot connect to http://x"),
-        (ServiceUnavailable("upstream: the prompt was ...", status=503), "HTTP status 503"),
-        (IncompleteReply("it says: ..."), "incomplete_reply"),
-    ],
-    ids=["not reached", "refused", "cut"],
-)
+@pytest.mark.parametrize(("error", "message"), [
+    (ServiceUnavailable("cannot connect to http://x"), "cannot connect to http://x"),
+    (ServiceUnavailable("upstream: the prompt was ...", status=503), "HTTP status 503"),
+    (IncompleteReply("it says: ..."), "incomplete_reply"),
+], ids=["not reached", "refused", "cut"])  # fmt: skip
 def test_it_says_what_failed_and_when_to_come_again_but_quotes_no_reply(
     breaker: CircuitBreakers, clock: ManualClock, error: GenaiError, message: str
 ) -> None:

@@ -117,19 +117,16 @@ class TestReferences:
             assert key is not None
             assert (key.secret.reveal(), key.source) == (secret, f"{source}, as configured")
 
-    @pytest.mark.parametrize(
-        ("value", "says"),
-        [
-            (CANARY, "must not be in the configuration"),
-            ({}, "must refer to a secret"),
-            ({"env": "A", "file": "b"}, "must refer to a secret"),
-            ({"enw": CANARY}, "must refer to a secret"),
-            ({"env": 3}, "must refer to a secret"),
-            ({"env": "NOT_SET"}, "nothing in the environment variable NOT_SET"),
-            ({"file": "/dev/null/none"}, "nothing in the file /dev/null/none"),
-            ({"keyring": "a/b"}, "nothing in the keyring, as a/b"),
-        ],
-    )
+    @pytest.mark.parametrize(("value", "says"), [
+        (CANARY, "must not be in the configuration"),
+        ({}, "must refer to a secret"),
+        ({"env": "A", "file": "b"}, "must refer to a secret"),
+        ({"enw": CANARY}, "must refer to a secret"),
+        ({"env": 3}, "must refer to a secret"),
+        ({"env": "NOT_SET"}, "nothing in the environment variable NOT_SET"),
+        ({"file": "/dev/null/none"}, "nothing in the file /dev/null/none"),
+        ({"keyring": "a/b"}, "nothing in the keyring, as a/b"),
+    ])  # fmt: skip
     def test_one_to_nothing_is_an_error(self, ring: Ring, value: object, says: str) -> None:
         keys = SecretStore(ring=KeyRing(ring), environ={"USUAL_KEY": "usual"})
         with pytest.raises(ConfigurationError, match=says) as caught:
@@ -161,24 +158,20 @@ class TestFile:
         os.chmod(keys.path, 0o600)
         assert find(keys) == (CANARY, f"the file {keys.path}")
 
-    @pytest.mark.parametrize(
-        "content",
-        [
-            b"",
-            b"{",
-            b"[]",
-            b"null",
-            b'{"version": 1}',
-            b'{"version": 1, "keys": []}',
-            b'{"version": 1, "keys": {"mine": "sk-canary-3e07"}}',
-            b'{"version": 1, "keys": {"mine": {"api_key": ["sk-canary-3e07"]}}}',
-            b'{"version": 2, "keys": {"mine": {"api_key": "sk-canary-3e07"}}}',
-            b'{"version": 1, "keys": {"mine": {"api_key": "sk-canary-3e07"}}',
-            b"[" * 100_000,
-            b"sk-canary-3e07 \xff\xfe",
-        ],
-        ids=lambda content: content[:50].decode("latin-1"),
-    )
+    @pytest.mark.parametrize("content", [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"version": 1}',
+        b'{"version": 1, "keys": []}',
+        b'{"version": 1, "keys": {"mine": "sk-canary-3e07"}}',
+        b'{"version": 1, "keys": {"mine": {"api_key": ["sk-canary-3e07"]}}}',
+        b'{"version": 2, "keys": {"mine": {"api_key": "sk-canary-3e07"}}}',
+        b'{"version": 1, "keys": {"mine": {"api_key": "sk-canary-3e07"}}',
+        b"[" * 100_000,
+        b"sk-canary-3e07 \xff\xfe",
+    ], ids=lambda content: content[:50].decode("latin-1"))  # fmt: skip
     def test_damaged_file_is_not_changed(self, keys: SecretStore, content: bytes) -> None:
         Path(keys.path).write_bytes(content)
         for use in (

@@ -184,20 +184,17 @@ def test_a_route_gets_what_stands_in_its_path(make_host: MakeHost) -> None:
     assert b'"parameters":{"kind":"toys","id":"a/b c"}' in body_of(reply)
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [
-        ("GET", "/shop", 404),
-        ("GET", "/shop/", 404),
-        ("GET", "/shop/a/", 404),
-        ("GET", "//a", 404),
-        ("GET", "", 404),
-        ("POST", "/shop/a", 405),
-        ("BREW", "/shop/a", 405),
-        ("GET", "/shop/a", 200),
-        ("GET", "/shop/%", 200),
-    ],
-)
+@pytest.mark.parametrize(("method", "path", "status"), [
+    ("GET", "/shop", 404),
+    ("GET", "/shop/", 404),
+    ("GET", "/shop/a/", 404),
+    ("GET", "//a", 404),
+    ("GET", "", 404),
+    ("POST", "/shop/a", 405),
+    ("BREW", "/shop/a", 405),
+    ("GET", "/shop/a", 200),
+    ("GET", "/shop/%", 200),
+])  # fmt: skip
 def test_what_is_no_route_says_so(make_host: MakeHost, method: str, path: str, status: int) -> None:
     routes = routes_of(make_host, route("GET", "/shop/{id}"))
     reply = routes.answer(route_request(method, path))
@@ -257,18 +254,14 @@ def test_errors_are_replies(make_host: MakeHost, caplog: pytest.LogCaptureFixtur
     assert "key sk-123" in caplog.text  # which the log may say: it is the plugin's bug
 
 
-@pytest.mark.parametrize(
-    ("error", "status"),
-    [
-        (ValidationError("x"), 400),
-        (NotFound("x"), 404),
-        (RateLimited("x"), 429),
-        (ServiceUnavailable("x"), 503),
-        (UnexpectedFinish("x", reason="other"), 502),
-        (PluginError("x"), 500),
-    ],
-    ids=lambda value: type(value).__name__,
-)
+@pytest.mark.parametrize(("error", "status"), [
+    (ValidationError("x"), 400),
+    (NotFound("x"), 404),
+    (RateLimited("x"), 429),
+    (ServiceUnavailable("x"), 503),
+    (UnexpectedFinish("x", reason="other"), 502),
+    (PluginError("x"), 500),
+], ids=lambda value: type(value).__name__)  # fmt: skip
 def test_each_error_has_its_status(
     make_host: MakeHost, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
 ) -> None:
@@ -280,38 +273,32 @@ def test_each_error_has_its_status(
     assert routes.answer(route_request("GET", "/x")).status == status
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "",
-        "x",
-        "//",
-        "/a/",
-        "/a//b",
-        "/a b",
-        "/a/..",
-        "/./a",
-        "/a?b",
-        "/{A}",
-        "/a/{b}/{b}",
-        "/a/{b:path}/{c:path}",
-        "/ä",
-        3,
-    ],
-)
+@pytest.mark.parametrize("path", [
+    "",
+    "x",
+    "//",
+    "/a/",
+    "/a//b",
+    "/a b",
+    "/a/..",
+    "/./a",
+    "/a?b",
+    "/{A}",
+    "/a/{b}/{b}",
+    "/a/{b:path}/{c:path}",
+    "/ä",
+    3,
+])  # fmt: skip
 def test_a_path_that_is_none_is_refused_where_it_is_declared(path: Any) -> None:
     with pytest.raises(TypeError, match="path"):
         HttpRoute("GET", path, "a:b")
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ("/shop/{id}", "/shop/{name}"),
-        *((path, "/ok") for path in ("/", "/{any}", "/v1", "/v1/{any}/x")),
-        *((f"{path}/x", "/ok") for path in HTTP_PATHS),
-    ],
-)
+@pytest.mark.parametrize(("first", "second"), [
+    ("/shop/{id}", "/shop/{name}"),
+    *((path, "/ok") for path in ("/", "/{any}", "/v1", "/v1/{any}/x")),
+    *((f"{path}/x", "/ok") for path in HTTP_PATHS),
+])  # fmt: skip
 def test_a_plugin_that_takes_a_path_of_others_is_broken(first: str, second: str) -> None:
     inline = {
         "mine": InlinePlugin(http_routes=[route("GET", second), route("POST", "/shop/{id}")]),
@@ -325,22 +312,19 @@ def test_a_plugin_that_takes_a_path_of_others_is_broken(first: str, second: str)
     assert "GET /ok" in plugins.registry.http_routes or second != "/ok"
 
 
-@pytest.mark.parametrize(
-    ("path", "parameters"),
-    [
-        ("/s/a", {"name": "a"}),
-        ("/s/a/b%2Fc/d/e", {"name": "a/b/c/d/e"}),
-        ("/s/a/b/c/end", {"of": "a/b/c"}),
-        ("/s/a/end", {"of": "a"}),
-        ("/s/x/end", {"x": "end"}),
-        ("/s/a//b", None),
-        ("/s/", None),
-        ("/s", None),
-        ("/s/end", {"name": "end"}),
-        ("/t/1/2", {"a": "1", "b": "2"}),
-        ("/t/1/end", {"name": "1"}),
-    ],
-)
+@pytest.mark.parametrize(("path", "parameters"), [
+    ("/s/a", {"name": "a"}),
+    ("/s/a/b%2Fc/d/e", {"name": "a/b/c/d/e"}),
+    ("/s/a/b/c/end", {"of": "a/b/c"}),
+    ("/s/a/end", {"of": "a"}),
+    ("/s/x/end", {"x": "end"}),
+    ("/s/a//b", None),
+    ("/s/", None),
+    ("/s", None),
+    ("/s/end", {"name": "end"}),
+    ("/t/1/2", {"a": "1", "b": "2"}),
+    ("/t/1/end", {"name": "1"}),
+])  # fmt: skip
 def test_a_parameter_may_have_several_segments(
     make_host: MakeHost, path: str, parameters: Any
 ) -> None:
@@ -355,21 +339,18 @@ def test_a_parameter_may_have_several_segments(
 ALIASES = {"/other/v1": "/shop", "/other": "/shop", "/last": "/shop/last"}
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status", "id"),
-    [
-        ("GET", "/other/v1/a%2Fb", 200, "a/b"),
-        ("GET", "/other/a", 200, "a"),
-        ("GET", "/other/own", 200, None),
-        ("GET", "/last", 200, "last"),
-        ("POST", "/last", 405, None),
-        ("POST", "/other/own", 405, None),
-        ("GET", "/other/v1", 200, "v1"),
-        ("GET", "/others/a", 404, None),
-        ("GET", "/other/a/b", 404, None),
-        ("GET", "/last/a", 404, None),
-    ],
-)
+@pytest.mark.parametrize(("method", "path", "status", "id"), [
+    ("GET", "/other/v1/a%2Fb", 200, "a/b"),
+    ("GET", "/other/a", 200, "a"),
+    ("GET", "/other/own", 200, None),
+    ("GET", "/last", 200, "last"),
+    ("POST", "/last", 405, None),
+    ("POST", "/other/own", 405, None),
+    ("GET", "/other/v1", 200, "v1"),
+    ("GET", "/others/a", 404, None),
+    ("GET", "/other/a/b", 404, None),
+    ("GET", "/last/a", 404, None),
+])  # fmt: skip
 def test_aliases_of_an_api_have_the_routes_of_its_paths(
     make_host: MakeHost, method: str, path: str, status: int, id: str | None
 ) -> None:

@@ -193,16 +193,12 @@ SIGNED, CALLED = VendorPart("fake", {"signs": "thoughts"}), VendorPart("fake", {
 HM, SO = Reasoning("hm"), Text('{"a": 1}')
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ([HM, SIGNED, CALL, CALLED, READ], [HM, SIGNED, READ]),
-        ([HM, SIGNED, Text("I look."), CALL], [HM, Text("I look.\n\n"), SO]),
-        ([Text("I look."), HM, CALL], [Text("I look."), HM, SO]),
-        ([CALL], [SO]),
-    ],
-    ids=["with a call of the client", "texts", "thoughts", "nothing else"],
-)
+@pytest.mark.parametrize(("content", "expected"), [
+    ([HM, SIGNED, CALL, CALLED, READ], [HM, SIGNED, READ]),
+    ([HM, SIGNED, Text("I look."), CALL], [HM, Text("I look.\n\n"), SO]),
+    ([Text("I look."), HM, CALL], [Text("I look."), HM, SO]),
+    ([CALL], [SO]),
+], ids=["with a call of the client", "texts", "thoughts", "nothing else"])  # fmt: skip
 def test_signatures_stay_with_what_they_sign(
     make_host: MakeHost, content: list[Part], expected: list[Part]
 ) -> None:

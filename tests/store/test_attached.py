@@ -208,17 +208,13 @@ def test_without_what_is_missing_no_conversation_goes_on(store: Store) -> None:
 ODD: list[Any] = [1, [1], [[]], [["x", "data"]], [["entry", "data"]], [["attached", 0]]]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"attachments": None},
-        {"attachments": []},
-        {"attachments": {"a": 1}},
-        {"form": 3},
-        *[{"entries": [{"at": 1, "entry": "opened", "attached": attached}]} for attached in ODD],
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("change", [
+    {"attachments": None},
+    {"attachments": []},
+    {"attachments": {"a": 1}},
+    {"form": 3},
+    *[{"entries": [{"at": 1, "entry": "opened", "attached": attached}]} for attached in ODD],
+], ids=repr)  # fmt: skip
 def test_what_is_no_export_is_refused(store: Store, change: Any) -> None:
     data = {**store.export(converse(store)), **change}
     with pytest.raises(ValidationError):

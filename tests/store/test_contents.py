@@ -76,16 +76,13 @@ def found(store: Store) -> set[str]:
 
 
 class TestSearch:
-    @pytest.mark.parametrize(
-        ("words", "expected"),
-        [
-            *((each, ["What of Norway?", "Oslo, in NORWAY"]) for each in ("Norway", "nor*")),
-            ("norway oslo", ["Oslo, in NORWAY"]),
-            *((each, ["said earlier"]) for each in ("earlier", "EARLIER Said")),
-            *((each, []) for each in ("nor", "'; DROP TABLE messages; --", '" OR *', "")),
-            *((each, []) for each in ("NEAR(oslo norway)", "oslo AND", "* ' \\ & | ! <-> :*")),
-        ],
-    )
+    @pytest.mark.parametrize(("words", "expected"), [
+        *((each, ["What of Norway?", "Oslo, in NORWAY"]) for each in ("Norway", "nor*")),
+        ("norway oslo", ["Oslo, in NORWAY"]),
+        *((each, ["said earlier"]) for each in ("earlier", "EARLIER Said")),
+        *((each, []) for each in ("nor", "'; DROP TABLE messages; --", '" OR *', "")),
+        *((each, []) for each in ("NEAR(oslo norway)", "oslo AND", "* ' \\ & | ! <-> :*")),
+    ])  # fmt: skip
     def test_messages_with_all_words(self, store: Store, words: str, expected: list[str]) -> None:
         id = converse(
             store,
@@ -97,21 +94,18 @@ class TestSearch:
         assert sorted(hit.text for hit in hits) == sorted(expected)
         assert all((hit.conversation, hit.title) == (id, "What of Norway?") for hit in hits)
 
-    @pytest.mark.parametrize(
-        ("words", "expected"),
-        [
-            *((each, ["日本語の本"]) for each in ("日本", "日", "本語", "日本 の本")),
-            ("京都", ["東京都", "東京と京都"]),
-            ("東京都", ["東京都"]),
-            *((each, ["Pythonと入門"]) for each in ("python", "入門", "pyth*", "入*")),
-            *((each, ["ภาษาไทย"]) for each in ("ไทย", "ภาษา")),
-            ("हिन्दी", ["हिन्दी भाषा"]),
-            ("ecole CAFÉ", ["École, cafe\u0301"]),
-            ("a_b", ["a_b"]),
-            ("배우다", ["한국어를 배우다"]),
-            *((each, []) for each in ("日本本", "pyth", "%", "หนังสือ", "हिन्द", "a")),
-        ],
-    )
+    @pytest.mark.parametrize(("words", "expected"), [
+        *((each, ["日本語の本"]) for each in ("日本", "日", "本語", "日本 の本")),
+        ("京都", ["東京都", "東京と京都"]),
+        ("東京都", ["東京都"]),
+        *((each, ["Pythonと入門"]) for each in ("python", "入門", "pyth*", "入*")),
+        *((each, ["ภาษาไทย"]) for each in ("ไทย", "ภาษา")),
+        ("हिन्दी", ["हिन्दी भाषा"]),
+        ("ecole CAFÉ", ["École, cafe\u0301"]),
+        ("a_b", ["a_b"]),
+        ("배우다", ["한국어를 배우다"]),
+        *((each, []) for each in ("日本本", "pyth", "%", "หนังสือ", "हिन्द", "a")),
+    ])  # fmt: skip
     def test_words_of_other_scripts(self, store: Store, words: str, expected: list[str]) -> None:
         converse(
             store,
@@ -243,43 +237,36 @@ class TestExport:
             assert other.summary(loaded).title == "mine"
             assert other.export(loaded)["entries"] == data["entries"]
 
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
-            (lambda entries: entries.extend(entries[1:5]), "number of a turn is less than 1"),
-            (lambda entries: entries.insert(2, entries[1]), "a turn begins within another"),
-            (lambda entries: entries.append(entries[4]), "entry 5: it is of no turn"),
-            (lambda entries: entries.pop(1), "it is of no turn"),
-            (lambda entries: entries.insert(3, entries[2]), "a step begins twice"),
-            (lambda entries: entries.insert(3, entries[3]), "a step ends twice"),
-            (lambda entries: entries.pop(2), "a step ends that has not begun"),
-            (lambda entries: entries.insert(4, REWOUND), "are undone within a turn"),
-            (
-                lambda entries: entries.append({**REWOUND, "history": 3}),
-                "more turns are undone than recorded",
-            ),
-            (
-                lambda entries: entries.append({**REWOUND, "turns": -1}),
-                "more turns are undone than recorded",
-            ),
-            (lambda entries: entries[2].update(turn=1), "it is of another turn"),
-            *[
-                (lambda entries, n=number: [each.update(turn=n) for each in entries[1:]], "turn")
-                for number in (-1, 10**9 + 1, 2**31, 2**63 - 1, 2**70, 10**400, "0", None, [0], 0.5)
-            ],
-            *[
-                (lambda entries, at=at: entries[1].update(at=at), "with its time in")
-                for at in (float("nan"), float("inf"), -1, 1e18, 10**400, True, "1", None)
-            ],
-            *[
-                (lambda entries, to=to: entries[3]["result"]["route"].update(model=to), "entry 3")
-                for to in (["m"], 1, None)
-            ],
-            (lambda entries: entries[3]["result"].update(route={}), "entry 3"),
-            (lambda entries: entries[1].update(message=DEEP), "JSON"),
-            (lambda entries: entries[0].update(settings={"x": float("nan")}), "JSON"),
+    @pytest.mark.parametrize(("change", "message"), [
+        (lambda entries: entries.extend(entries[1:5]), "number of a turn is less than 1"),
+        (lambda entries: entries.insert(2, entries[1]), "a turn begins within another"),
+        (lambda entries: entries.append(entries[4]), "entry 5: it is of no turn"),
+        (lambda entries: entries.pop(1), "it is of no turn"),
+        (lambda entries: entries.insert(3, entries[2]), "a step begins twice"),
+        (lambda entries: entries.insert(3, entries[3]), "a step ends twice"),
+        (lambda entries: entries.pop(2), "a step ends that has not begun"),
+        (lambda entries: entries.insert(4, REWOUND), "are undone within a turn"),
+        (lambda entries: entries.append({**REWOUND, "history": 3}),
+         "more turns are undone than recorded"),
+        (lambda entries: entries.append({**REWOUND, "turns": -1}),
+         "more turns are undone than recorded"),
+        (lambda entries: entries[2].update(turn=1), "it is of another turn"),
+        *[
+            (lambda entries, n=number: [each.update(turn=n) for each in entries[1:]], "turn")
+            for number in (-1, 10**9 + 1, 2**31, 2**63 - 1, 2**70, 10**400, "0", None, [0], 0.5)
         ],
-    )
+        *[
+            (lambda entries, at=at: entries[1].update(at=at), "with its time in")
+            for at in (float("nan"), float("inf"), -1, 1e18, 10**400, True, "1", None)
+        ],
+        *[
+            (lambda entries, to=to: entries[3]["result"]["route"].update(model=to), "entry 3")
+            for to in (["m"], 1, None)
+        ],
+        (lambda entries: entries[3]["result"].update(route={}), "entry 3"),
+        (lambda entries: entries[1].update(message=DEEP), "JSON"),
+        (lambda entries: entries[0].update(settings={"x": float("nan")}), "JSON"),
+    ])  # fmt: skip
     def test_what_is_no_conversation_is_refused(
         self, tmp_path: Path, change: Any, message: str
     ) -> None:
@@ -308,20 +295,16 @@ class TestExport:
         store.rename(id, "c\udfff")
         assert store.summary(id).title == "c\ufffd"
 
-    @pytest.mark.parametrize(
-        "data",
-        [
-            *(None, [], {}, {"form": 2, "entries": []}, {"form": 1}, {"form": 1, "entries": []}),
-            {"form": 1, "entries": [1]},
-            {"form": 1, "entries": [{"at": "now", "entry": "opened"}]},
-            {"form": 1, "entries": [{"at": 1, "entry": "nonsense"}]},
-            {"form": 1, "name": 5, "entries": []},
-            {"form": 1, "entries": [{"at": 1, "entry": "turn_ended", "turn": 0}]},
-            {"form": 1, "entries": [OPENED, {"at": 1, "entry": "turn_ended", "turn": 0}]},
-            {"form": 1, "entries": [OPENED, OPENED]},
-        ],
-        ids=repr,
-    )
+    @pytest.mark.parametrize("data", [
+        *(None, [], {}, {"form": 2, "entries": []}, {"form": 1}, {"form": 1, "entries": []}),
+        {"form": 1, "entries": [1]},
+        {"form": 1, "entries": [{"at": "now", "entry": "opened"}]},
+        {"form": 1, "entries": [{"at": 1, "entry": "nonsense"}]},
+        {"form": 1, "name": 5, "entries": []},
+        {"form": 1, "entries": [{"at": 1, "entry": "turn_ended", "turn": 0}]},
+        {"form": 1, "entries": [OPENED, {"at": 1, "entry": "turn_ended", "turn": 0}]},
+        {"form": 1, "entries": [OPENED, OPENED]},
+    ], ids=repr)  # fmt: skip
     def test_what_was_not_exported_is_refused(self, tmp_path: Path, data: Any) -> None:
         with Store(tmp_path / "x.db") as store, pytest.raises(ValidationError):
             store.import_conversation(data, CODEC)
@@ -473,22 +456,18 @@ class TestDocuments:
                 act(id)
         assert not documents.delete(id)
 
-    @pytest.mark.parametrize(
-        ("where", "expected"),
-        [
-            *(({"a": each}, ["int", "float", "both"]) for each in (1, 1.0)),
-            ({"a": None}, ["null", "none", "list"]),
-            *(({"a": True}, ["true"]), ({"a": "1"}, ["text"]), ({"a": 0.1}, ["tenth"])),
-            *(({"a": [1, {"b": 2}]}, ["items"]), ({"a": {"b": [1]}}, ["object"])),
-            *(({"a": "x\0y"}, ["nul"]), ({"a": "x"}, ["odd"]), ({"a": "ä\ud800"}, ["half"])),
-            *(({"a": "ä"}, ["umlaut"]), ({"a": 2**70}, ["large"]), ({"a": 2**53 + 1}, ["exact"])),
-            *((each, ["both"]) for each in ({"a": 1, "b.c": "x"}, {"b.c": "x"})),
-            *(({each: 1}, ["list"]) for each in ("ä", '"', "")),
-            *((each, []) for each in ({"a": False}, {"'; --": 1}, {"a": "' OR 1=1 --"})),
-            ({"half": 1}, ["half"]),
-        ],
-        ids=repr,
-    )
+    @pytest.mark.parametrize(("where", "expected"), [
+        *(({"a": each}, ["int", "float", "both"]) for each in (1, 1.0)),
+        ({"a": None}, ["null", "none", "list"]),
+        *(({"a": True}, ["true"]), ({"a": "1"}, ["text"]), ({"a": 0.1}, ["tenth"])),
+        *(({"a": [1, {"b": 2}]}, ["items"]), ({"a": {"b": [1]}}, ["object"])),
+        *(({"a": "x\0y"}, ["nul"]), ({"a": "x"}, ["odd"]), ({"a": "ä\ud800"}, ["half"])),
+        *(({"a": "ä"}, ["umlaut"]), ({"a": 2**70}, ["large"]), ({"a": 2**53 + 1}, ["exact"])),
+        *((each, ["both"]) for each in ({"a": 1, "b.c": "x"}, {"b.c": "x"})),
+        *(({each: 1}, ["list"]) for each in ("ä", '"', "")),
+        *((each, []) for each in ({"a": False}, {"'; --": 1}, {"a": "' OR 1=1 --"})),
+        ({"half": 1}, ["half"]),
+    ], ids=repr)  # fmt: skip
     def test_those_that_have_a_value_are_found_in_either_database(
         self, store: Store, where: dict[str, Any], expected: list[str]
     ) -> None:

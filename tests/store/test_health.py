@@ -89,35 +89,31 @@ def test_one_that_is_newer_or_of_version_1_is_left_alone(
     assert fix in health.fix
 
 
-@pytest.mark.parametrize(
-    ("answers", "health"),
-    [
-        ({"SELECT tablename": []}, None),
-        ({}, StoreHealth(7, VERSION, 2)),
-        ({"SELECT value": [str(OLDEST)]}, StoreHealth(7, OLDEST, 2)),
-        (
-            {"SELECT value": ["999"]},
-            StoreHealth(
-                7,
-                999,
-                fix="upgrade genai-host: pip install --upgrade genai-host",
-                faults=(f"store version 999 is not supported; this host supports {VERSION}",),
-            ),
+@pytest.mark.parametrize(("answers", "health"), [
+    ({"SELECT tablename": []}, None),
+    ({}, StoreHealth(7, VERSION, 2)),
+    ({"SELECT value": [str(OLDEST)]}, StoreHealth(7, OLDEST, 2)),
+    (
+        {"SELECT value": ["999"]},
+        StoreHealth(
+            7,
+            999,
+            fix="upgrade genai-host: pip install --upgrade genai-host",
+            faults=(f"store version 999 is not supported; this host supports {VERSION}",),
         ),
-        (
-            {"SELECT id FROM": ["x", "y"]},
-            StoreHealth(
-                7,
-                VERSION,
-                2,
-                ("conversations that cannot be indexed: 2 (x, y)",),
-                "run genai-host doctor --repair, or export or delete them, for example: "
-                "genai-host conversations delete x",
-            ),
+    ),
+    (
+        {"SELECT id FROM": ["x", "y"]},
+        StoreHealth(
+            7,
+            VERSION,
+            2,
+            ("conversations that cannot be indexed: 2 (x, y)",),
+            "run genai-host doctor --repair, or export or delete them, for example: "
+            "genai-host conversations delete x",
         ),
-    ],
-    ids=["none", "healthy", "oldest", "newer", "damaged"],
-)
+    ),
+], ids=["none", "healthy", "oldest", "newer", "damaged"])  # fmt: skip
 def test_postgresql_is_asked(answers: dict[str, list[Any]], health: StoreHealth | None) -> None:
     by_query: dict[str, list[Any]] = {
         "SELECT tablename": ["meta", "conversations", "other"],
@@ -218,18 +214,14 @@ class TestRepair:
             assert store.usage()[0].calls == 2
             assert len(store.attempts(record.id)) == 2
 
-    @pytest.mark.parametrize(
-        ("kinds", "moved"),
-        [
-            ([("opened", None), ("turn_started", 0), ("turn_ended", 0)], []),
-            ([("turn_started", 0), ("turn_started", 0)], [1]),
-            ([("turn_started", 0), ("turn_started", 1), ("turn_ended", 0)], []),
-            ([("opened", None), ("opened", None), ("rewound", None)], []),
-            ([("turn_started", None), ("turn_started", -1)], [0, 1]),
-            ([("turn_started", MOST_TURNS), ("turn_started", MOST_TURNS + 1)], [1]),
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize(("kinds", "moved"), [
+        ([("opened", None), ("turn_started", 0), ("turn_ended", 0)], []),
+        ([("turn_started", 0), ("turn_started", 0)], [1]),
+        ([("turn_started", 0), ("turn_started", 1), ("turn_ended", 0)], []),
+        ([("opened", None), ("opened", None), ("rewound", None)], []),
+        ([("turn_started", None), ("turn_started", -1)], [0, 1]),
+        ([("turn_started", MOST_TURNS), ("turn_started", MOST_TURNS + 1)], [1]),
+    ], ids=str)  # fmt: skip
     def test_invalid_entries_are_moved(self, kinds: list[Any], moved: list[int]) -> None:
         rows: list[Any] = [
             SimpleNamespace(kind=kind, turn=turn, body="{}", number=number)

@@ -84,18 +84,14 @@ def test_a_failed_call_without_cost_is_not_among_those_of_known_cost(store: Stor
     assert stored == [Cost(0.25, 1, 2), Cost(0.25, 2, 1), Cost(0.75, 2, 1)]
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        ({}, (0.0, 0, None)),
-        ({"usage": None}, (0.0, None, None)),
-        ({"usage": {"input": 7}}, (0.0, 7, None)),
-        ({"seconds": 1, "cost": 0}, (1.0, 0, 0.0)),
-        ({"seconds": -1.0, "cost": -1}, (0.0, 0, None)),
-        ({"cost": True}, (0.0, 0, None)),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("fields", "expected"), [
+    ({}, (0.0, 0, None)),
+    ({"usage": None}, (0.0, None, None)),
+    ({"usage": {"input": 7}}, (0.0, 7, None)),
+    ({"seconds": 1, "cost": 0}, (1.0, 0, 0.0)),
+    ({"seconds": -1.0, "cost": -1}, (0.0, 0, None)),
+    ({"cost": True}, (0.0, 0, None)),
+], ids=str)  # fmt: skip
 def test_the_fields_of_a_result_may_be_missing(
     store: Store, fields: dict[str, Any], expected: tuple[Any, ...]
 ) -> None:
@@ -103,16 +99,12 @@ def test_the_fields_of_a_result_may_be_missing(
     assert (row.seconds, row.input_tokens, row.cost) == expected
 
 
-@pytest.mark.parametrize(
-    ("result", "logged"),
-    [
-        ({"route": {**ROUTE, "model": 1}}, 1),
-        ({"route": ROUTE, "seconds": "1"}, 1),
-        ({"route": ROUTE, "seconds": True}, 1),
-        *((each, 0) for each in (5, None, {"route": "x"}, {"route": {**ROUTE, "more": 1}})),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("result", "logged"), [
+    ({"route": {**ROUTE, "model": 1}}, 1),
+    ({"route": ROUTE, "seconds": "1"}, 1),
+    ({"route": ROUTE, "seconds": True}, 1),
+    *((each, 0) for each in (5, None, {"route": "x"}, {"route": {**ROUTE, "more": 1}})),
+], ids=str)  # fmt: skip
 def test_an_entry_with_an_invalid_call_is_skipped_and_other_results_are_no_calls(
     store: Store, caplog: pytest.LogCaptureFixture, result: Any, logged: int
 ) -> None:
@@ -192,23 +184,18 @@ def rewound(history: int, left: int) -> dict[str, Any]:
     return {"entry": "rewound", "history": history, "turns": left}
 
 
-@pytest.mark.parametrize(
-    ("forms", "gone"),
-    [
-        ([begun(0), ended(0), begun(1), ended(1)], set()),
-        ([begun(0), ended(0), begun(1, again=True), ended(1)], {0}),
-        ([begun(0), ended(0), begun(1, again=True), ended(1, failed=True)], set()),
-        ([begun(0, again=True), ended(0)], set()),
-        ([begun(0), ended(0), begun(1, again=True), ended(1), begun(2), ended(2)], {0}),
-        ([begun(0), ended(0), begun(1), ended(1), rewound(2, 1)], {1}),
-        ([begun(0), ended(0), begun(1), ended(1, failed=True), rewound(2, 1)], {1}),
-        ([begun(0), ended(0), begun(1), ended(1), rewound(0, 0)], {None, 0, 1}),
-        ([begun(0), ended(0), begun(1), ended(1), rewound(2, 1), begun(2), ended(2)], {1}),
-        (
-            [begun(0), ended(0), begun(1), ended(1), rewound(2, 1), begun(2, again=True), ended(2)],
-            {0, 1},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("forms", "gone"), [
+    ([begun(0), ended(0), begun(1), ended(1)], set()),
+    ([begun(0), ended(0), begun(1, again=True), ended(1)], {0}),
+    ([begun(0), ended(0), begun(1, again=True), ended(1, failed=True)], set()),
+    ([begun(0, again=True), ended(0)], set()),
+    ([begun(0), ended(0), begun(1, again=True), ended(1), begun(2), ended(2)], {0}),
+    ([begun(0), ended(0), begun(1), ended(1), rewound(2, 1)], {1}),
+    ([begun(0), ended(0), begun(1), ended(1, failed=True), rewound(2, 1)], {1}),
+    ([begun(0), ended(0), begun(1), ended(1), rewound(0, 0)], {None, 0, 1}),
+    ([begun(0), ended(0), begun(1), ended(1), rewound(2, 1), begun(2), ended(2)], {1}),
+    ([begun(0), ended(0), begun(1), ended(1), rewound(2, 1), begun(2, again=True), ended(2)],
+     {0, 1}),
+])  # fmt: skip
 def test_turns_that_were_removed(forms: list[dict[str, Any]], gone: set[int | None]) -> None:
     assert _taken_back(forms) == gone

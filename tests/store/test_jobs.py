@@ -550,16 +550,12 @@ class TestWorker:
         assert leases.list() == []
         assert len(take(other)) == 2
 
-    @pytest.mark.parametrize(
-        ("error", "message", "tries"),
-        [
-            (StoreError("away"), "will be retried: away", [1] * 3 * MOST_TRIES),
-            (ConversationBusy("busy"), "will be retried: busy", [1] * 3 * MOST_TRIES),
-            (Interrupted("a bug"), None, [1, 2, 3]),
-            (SystemExit(3), "failed", list(range(1, 2 * MOST_TRIES + 2))),
-        ],
-        ids=["store", "busy", "interrupted", "exit"],
-    )
+    @pytest.mark.parametrize(("error", "message", "tries"), [
+        (StoreError("away"), "will be retried: away", [1] * 3 * MOST_TRIES),
+        (ConversationBusy("busy"), "will be retried: busy", [1] * 3 * MOST_TRIES),
+        (Interrupted("a bug"), None, [1, 2, 3]),
+        (SystemExit(3), "failed", list(range(1, 2 * MOST_TRIES + 2))),
+    ], ids=["store", "busy", "interrupted", "exit"])  # fmt: skip
     def test_what_cannot_be_done_now_is_no_try_and_broken_work_is_removed_in_the_end(
         self,
         worker: JobWorker,

@@ -283,18 +283,15 @@ class TestList:
         store.rename(record.id, "")
         assert store.summary(record.id).title == "q"
 
-    @pytest.mark.parametrize(
-        ("entries", "status"),
-        [
-            ([], "idle"),
-            (turn(0), "idle"),
-            (turn(0)[:2], "running"),
-            (turn(0)[:3], "running"),
-            ([*turn(0)[:3], StepStarted(0, (1,), "wait", "d", {"kind": "x"})], "paused"),
-            (turn(0, answer=None), "failed"),
-            ([*turn(0, answer=None), Rewound(0, 0)], "idle"),
-        ],
-    )
+    @pytest.mark.parametrize(("entries", "status"), [
+        ([], "idle"),
+        (turn(0), "idle"),
+        (turn(0)[:2], "running"),
+        (turn(0)[:3], "running"),
+        ([*turn(0)[:3], StepStarted(0, (1,), "wait", "d", {"kind": "x"})], "paused"),
+        (turn(0, answer=None), "failed"),
+        ([*turn(0, answer=None), Rewound(0, 0)], "idle"),
+    ])  # fmt: skip
     def test_statuses(self, store: Store, entries: list[Entry], status: str) -> None:
         record = begin(store)
         for entry in entries:
@@ -438,16 +435,13 @@ def test_waiting_threads_share_a_write(tmp_path: Path, monkeypatch: pytest.Monke
         assert [len(record.entries) for record in records] == [3] * 4
 
 
-@pytest.mark.parametrize(
-    ("error", "message", "hint"),
-    [
-        (OSError(28, "No space left"), "No space left", "set GENAI_HOST_HOME"),
-        (sqlite3.OperationalError("database is locked"), "database is locked", "another program"),
-        (sqlite3.DatabaseError("File is  not\na database"), "File is not a database", "move it"),
-        (sqlite3.OperationalError("no such table: x"), "no such table: x", ""),
-        (OverflowError(), "OverflowError", ""),
-    ],
-)
+@pytest.mark.parametrize(("error", "message", "hint"), [
+    (OSError(28, "No space left"), "No space left", "set GENAI_HOST_HOME"),
+    (sqlite3.OperationalError("database is locked"), "database is locked", "another program"),
+    (sqlite3.DatabaseError("File is  not\na database"), "File is not a database", "move it"),
+    (sqlite3.OperationalError("no such table: x"), "no such table: x", ""),
+    (OverflowError(), "OverflowError", ""),
+])  # fmt: skip
 def test_an_error_of_the_database_has_a_hint(error: Exception, message: str, hint: str) -> None:
     result = Database("/x.db", 1.0).error(error)
     assert (result.message, result.file) == (f"/x.db: {message}", "/x.db")
@@ -459,21 +453,17 @@ class _LimitExceeded(Exception):
     sqlstate = "54000"  # of PostgreSQL, for example for a key that is too long
 
 
-@pytest.mark.parametrize(
-    ("error", "refuses"),
-    [
-        (OverflowError(), True),
-        (UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"), True),
-        (sqlite3.IntegrityError(), True),
-        (sqlite3.DataError(), True),
-        (sqlite3.InterfaceError(), True),
-        (sqlite3.ProgrammingError(), True),
-        (sqlite3.OperationalError(), False),
-        (OSError(), False),
-        (_LimitExceeded(), True),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("error", "refuses"), [
+    (OverflowError(), True),
+    (UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"), True),
+    (sqlite3.IntegrityError(), True),
+    (sqlite3.DataError(), True),
+    (sqlite3.InterfaceError(), True),
+    (sqlite3.ProgrammingError(), True),
+    (sqlite3.OperationalError(), False),
+    (OSError(), False),
+    (_LimitExceeded(), True),
+], ids=repr)  # fmt: skip
 def test_whether_data_or_the_database_is_at_fault(error: Exception, refuses: bool) -> None:
     database = Database("/x.db", 1.0)
     assert database.refuses_data(error) is refuses
@@ -529,15 +519,12 @@ def test_what_dead_writers_left_is_removed(tmp_path: Path, monkeypatch: pytest.M
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("address", "driver"),
-    [
-        ("postgresql://ann:secret@host/db", "postgresql+psycopg"),
-        ("postgres://ann:secret@host/db", "postgresql+psycopg"),
-        ("postgresql+psycopg://ann:secret@host/db", "postgresql+psycopg"),
-        ("sqlite:////x/y.db", "sqlite"),
-    ],
-)
+@pytest.mark.parametrize(("address", "driver"), [
+    ("postgresql://ann:secret@host/db", "postgresql+psycopg"),
+    ("postgres://ann:secret@host/db", "postgresql+psycopg"),
+    ("postgresql+psycopg://ann:secret@host/db", "postgresql+psycopg"),
+    ("sqlite:////x/y.db", "sqlite"),
+])  # fmt: skip
 def test_an_address_may_omit_the_driver(address: str, driver: str) -> None:
     url = read_url(address)
     assert (url.drivername, url.database) == (driver, "/x/y.db" if driver == "sqlite" else "db")
@@ -546,13 +533,10 @@ def test_an_address_may_omit_the_driver(address: str, driver: str) -> None:
         assert store.location == location
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        *("mysql://x/y", "postgresql://host", "nonsense://x", "://"),
-        *("sqlite+nonsense:////x", "postgresql+nonsense://host/db"),
-    ],
-)
+@pytest.mark.parametrize("address", [
+    *("mysql://x/y", "postgresql://host", "nonsense://x", "://"),
+    *("sqlite+nonsense:////x", "postgresql+nonsense://host/db"),
+])  # fmt: skip
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(StoreError) as caught:
         Store(address)

@@ -102,15 +102,11 @@ class TestUsage:
         assert len(store.usage(by=["day"], since="2030-01-02")) == 2
         assert len(store.usage(by=["day"], most=2)) == 2
 
-    @pytest.mark.parametrize(
-        ("seconds", "p50", "p95", "mean", "slowest"),
-        [
-            ([number / 100 for number in range(1, 201)], 1.0, 1.9, 1.005, 2.0),
-            ([0.25, 0.5], 0.25, 0.5, 0.375, 0.5),
-            ([*[0.1] * 19, 10.0], 0.1, 0.1, 0.595, 10.0),  # one of twenty is not the 95th
-        ],
-        ids=["many", "few", "one slow"],
-    )
+    @pytest.mark.parametrize(("seconds", "p50", "p95", "mean", "slowest"), [
+        ([number / 100 for number in range(1, 201)], 1.0, 1.9, 1.005, 2.0),
+        ([0.25, 0.5], 0.25, 0.5, 0.375, 0.5),
+        ([*[0.1] * 19, 10.0], 0.1, 0.1, 0.595, 10.0),  # one of twenty is not the 95th
+    ], ids=["many", "few", "one slow"])  # fmt: skip
     def test_percentiles_are_right_to_a_tenth(
         self,
         at_noon: Store,

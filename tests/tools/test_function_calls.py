@@ -60,35 +60,29 @@ def _first(possible: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        RIGHT,
-        {**RIGHT, "x": 3.0},
-        {**RIGHT, "name": "saint  john"},
-        {**RIGHT, "name": 'ST JOHN"S'},
-        {**RIGHT, "at": [1, "a-B"]},
-        {**RIGHT, "at": {"deep": True}},
-        {**RIGHT, "at": {}},
-    ],
-)
+@pytest.mark.parametrize("arguments", [
+    RIGHT,
+    {**RIGHT, "x": 3.0},
+    {**RIGHT, "name": "saint  john"},
+    {**RIGHT, "name": 'ST JOHN"S'},
+    {**RIGHT, "at": [1, "a-B"]},
+    {**RIGHT, "at": {"deep": True}},
+    {**RIGHT, "at": {}},
+])  # fmt: skip
 def test_arguments_are_right_where_each_is_possible(arguments: dict[str, Any]) -> None:
     assert played(arguments).right
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"x": 3},
-        {**RIGHT, "x": 4},
-        {**RIGHT, "name": "John"},
-        {**RIGHT, "more": 1},
-        {**RIGHT, "at": [1]},
-        {**RIGHT, "at": [True, "a b"]},
-        {**RIGHT, "at": {"deep": 1}},
-        {**RIGHT, "at": {"deeper": True}},
-    ],
-)
+@pytest.mark.parametrize("arguments", [
+    {"x": 3},
+    {**RIGHT, "x": 4},
+    {**RIGHT, "name": "John"},
+    {**RIGHT, "more": 1},
+    {**RIGHT, "at": [1]},
+    {**RIGHT, "at": [True, "a b"]},
+    {**RIGHT, "at": {"deep": 1}},
+    {**RIGHT, "at": {"deeper": True}},
+])  # fmt: skip
 def test_others_are_wrong_though_the_tool_was_right(arguments: dict[str, Any]) -> None:
     each = played(arguments)
     assert (each.called, each.chosen, each.right) == (True, True, False)

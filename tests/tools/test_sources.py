@@ -79,14 +79,11 @@ def test_they_are_offered_beside_the_others(make: Make, source: Source) -> None:
 
 
 @pytest.mark.parametrize("is_set", [False, True])
-@pytest.mark.parametrize(
-    ("reason", "message"),
-    [
-        ("it is closed: run open", "tool 'shop__buy' is unavailable: it is closed: run open"),
-        (None, "unknown tool 'shop__buy'"),
-        (RuntimeError("a bug"), "a bug"),
-    ],
-)
+@pytest.mark.parametrize(("reason", "message"), [
+    ("it is closed: run open", "tool 'shop__buy' is unavailable: it is closed: run open"),
+    (None, "unknown tool 'shop__buy'"),
+    (RuntimeError("a bug"), "a bug"),
+])  # fmt: skip
 def test_why_one_has_no_tools(make_host: MakeHost, reason: Any, message: str, is_set: bool) -> None:
     class Empty(Source):
         def unavailable_reason(self) -> str | None:

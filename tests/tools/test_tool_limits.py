@@ -76,19 +76,16 @@ def make(make_host: MakeHost, sources: list[Source]) -> Make:
     return make
 
 
-@pytest.mark.parametrize(
-    ("tools", "offered", "asked"),
-    [
-        (None, "add gists__list git__log git__push", [1, 1]),
-        (["add"], "add", [0, 0]),
-        ([], "", [0, 0]),
-        (["git__*"], "git__log git__push", [1, 0]),
-        (["git__p*", "add"], "add git__push", [1, 0]),
-        (["gi*"], "gists__list git__log git__push", [1, 1]),
-        (["git__log", "send"], "git__log", [1, 0]),
-        (["a*"], "add", [0, 0]),
-    ],
-)
+@pytest.mark.parametrize(("tools", "offered", "asked"), [
+    (None, "add gists__list git__log git__push", [1, 1]),
+    (["add"], "add", [0, 0]),
+    ([], "", [0, 0]),
+    (["git__*"], "git__log git__push", [1, 0]),
+    (["git__p*", "add"], "add git__push", [1, 0]),
+    (["gi*"], "gists__list git__log git__push", [1, 1]),
+    (["git__log", "send"], "git__log", [1, 0]),
+    (["a*"], "add", [0, 0]),
+])  # fmt: skip
 def test_only_these_are_offered_and_only_their_sources_are_asked(
     make: Make, sources: list[Source], tools: Any, offered: str, asked: list[int]
 ) -> None:
@@ -168,28 +165,22 @@ class TestCommands:
         make_distribution(tmp_path, "zz-telling", files={"zz_telling.py": _SOURCE})
         monkeypatch.syspath_prepend(str(tmp_path))
 
-    @pytest.mark.parametrize(
-        ("options", "offered"),
-        [
-            (["--tools", "zz_one,zzz"], "zz_one zzz"),
-            (["-T", "zz_*", "-T", "zzz"], "zz_one zz_two zzz"),
-            (["--no-tools"], "none"),
-        ],
-    )
+    @pytest.mark.parametrize(("options", "offered"), [
+        (["--tools", "zz_one,zzz"], "zz_one zzz"),
+        (["-T", "zz_*", "-T", "zzz"], "zz_one zz_two zzz"),
+        (["--no-tools"], "none"),
+    ])  # fmt: skip
     def test_ask_takes_them(self, terminal: Terminal, options: list[str], offered: str) -> None:
         code, out, _ = terminal("ask", "-f", "telling", *options, "?")
         assert (code, out) == (0, f"{offered}\n")
         assert terminal("ask", "-c", "?")[1] == f"{offered}\n", "it stays"
         assert terminal("ask", "-c", "--tools", "zzz", "?")[1] == "zzz\n"
 
-    @pytest.mark.parametrize(
-        "options",
-        [
-            ["--tools", "zzz", "--no-tools"],
-            ["--tools", "zzz", "--save-template", "mine"],
-            ["--max-cost", "0"],
-        ],
-    )
+    @pytest.mark.parametrize("options", [
+        ["--tools", "zzz", "--no-tools"],
+        ["--tools", "zzz", "--save-template", "mine"],
+        ["--max-cost", "0"],
+    ])  # fmt: skip
     def test_what_does_not_fit_is_refused(self, terminal: Terminal, options: list[str]) -> None:
         assert terminal("ask", *options, "?")[0] == 2
 

@@ -98,19 +98,11 @@ def test_a_secret_comes_from_the_environment_or_where_the_file_says(
     assert looked(make()) == " 3 own"
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "message", "hint"),
-    [
-        (
-            "[tools.shop]\nmost = 5\nfoldr = '/a'",
-            3,
-            "unknown setting 'foldr'",
-            "did you mean folder?",
-        ),
-        ("[tools.shop]\n\nmost = 'x'", 3, "most: ", "how many"),
-        ("[tools.shop]\nkey = 'sesame'", 2, "key is a secret", "env ="),
-    ],
-)
+@pytest.mark.parametrize(("text", "line", "message", "hint"), [
+    ("[tools.shop]\nmost = 5\nfoldr = '/a'", 3, "unknown setting 'foldr'", "did you mean folder?"),
+    ("[tools.shop]\n\nmost = 'x'", 3, "most: ", "how many"),
+    ("[tools.shop]\nkey = 'sesame'", 2, "key is a secret", "env ="),
+])  # fmt: skip
 def test_a_wrong_table_is_told_with_its_place_and_keeps_no_other_tool_away(
     make: Make, file: Path, caplog: pytest.LogCaptureFixture,
     text: str, line: int, message: str, hint: str,
@@ -270,16 +262,13 @@ class TestCommands:
         assert by_key["tools.shop.key"]["value"] == "***"
         assert by_key["tools.shop.key"]["source"] == "the environment variable SHOP_KEY"
 
-    @pytest.mark.parametrize(
-        ("value", "message"),
-        [
-            ("tools.shop.foldr=/a", "did you mean folder?"),
-            ("tools.shop.most=many", "tools.shop.most: "),
-            ("tools.shp.most=5", "did you mean shop?"),
-            ("tools.shop=5", "unknown configuration key 'tools.shop'"),
-            ("tools.shop.key=sesame", "is a secret"),
-        ],
-    )
+    @pytest.mark.parametrize(("value", "message"), [
+        ("tools.shop.foldr=/a", "did you mean folder?"),
+        ("tools.shop.most=many", "tools.shop.most: "),
+        ("tools.shp.most=5", "did you mean shop?"),
+        ("tools.shop=5", "unknown configuration key 'tools.shop'"),
+        ("tools.shop.key=sesame", "is a secret"),
+    ])  # fmt: skip
     def test_what_does_not_fit_is_refused(
         self, terminal: Terminal, file: Path, value: str, message: str
     ) -> None:

@@ -123,14 +123,11 @@ class TestCalling:
         text = failure(called(box(named("t", echo)), malformed='{"a": '))
         assert text == "the arguments of t are not a JSON object: '{\"a\": '"
 
-    @pytest.mark.parametrize(
-        ("arguments", "wrong"),
-        [
-            ({}, "'sides' is required"),
-            ({"sides": "six"}, "expected an integer, not 'six' (at $.sides)"),
-            ({"sides": 0}, "0 is less than the minimum of 1 (at $.sides)"),
-        ],
-    )
+    @pytest.mark.parametrize(("arguments", "wrong"), [
+        ({}, "'sides' is required"),
+        ({"sides": "six"}, "expected an integer, not 'six' (at $.sides)"),
+        ({"sides": 0}, "0 is less than the minimum of 1 (at $.sides)"),
+    ])  # fmt: skip
     def test_arguments_that_the_schema_refuses(self, arguments: dict[str, Any], wrong: str) -> None:
         text = failure(called(box(named("t", echo, SIDES)), "t", arguments))
         assert text == f"invalid arguments for t: {wrong}"
@@ -161,20 +158,16 @@ class TestCalling:
         assert failure(called(box(raising))) == f"t failed: {error}"
         assert not caplog.records
 
-    @pytest.mark.parametrize(
-        "value",
-        [
-            7,
-            {"text": "x"},
-            object(),
-            iter("x"),
-            ["x", 1],
-            ToolOutput(reactions=[{"type": "m", "x": object()}]),
-            ToolOutput(context={"x": float("nan")}),
-            ToolOutput(Image(data="text", media_type="image/png")),  # type: ignore[arg-type]  # as it says
-        ],
-        ids=range(8),
-    )
+    @pytest.mark.parametrize("value", [
+        7,
+        {"text": "x"},
+        object(),
+        iter("x"),
+        ["x", 1],
+        ToolOutput(reactions=[{"type": "m", "x": object()}]),
+        ToolOutput(context={"x": float("nan")}),
+        ToolOutput(Image(data="text", media_type="image/png")),  # type: ignore[arg-type]  # as it says
+    ], ids=range(8))  # fmt: skip
     def test_what_is_no_output_is_told(self, value: Any, caplog: pytest.LogCaptureFixture) -> None:
         text = failure(called(box(named("t", lambda *_: value))))
         assert text.startswith("t failed: TypeError: invalid output: ")
@@ -359,21 +352,18 @@ class TestOffered:
         assert "available_when is false" in failure(called(box(shy), "shy"))
         assert not called(box(shy), "shy", context={"page": "map"}).error
 
-    @pytest.mark.parametrize(
-        "fields",
-        [
-            {"available_when": _raise},
-            {"available_when": lambda context: "yes"},
-            {"available_when": lambda context: context.clear()},
-            {"available_when": lambda: True},
-            {"parameters": _raise},
-            {"parameters": lambda: 5},
-            {"parameters": {"type": "string"}},
-            {"parameters": {"type": 5}},
-            {"parameters": {"properties": {"a": {"type": "nonsense"}}}},
-            {"parameters": {"default": object()}},
-        ],
-    )
+    @pytest.mark.parametrize("fields", [
+        {"available_when": _raise},
+        {"available_when": lambda context: "yes"},
+        {"available_when": lambda context: context.clear()},
+        {"available_when": lambda: True},
+        {"parameters": _raise},
+        {"parameters": lambda: 5},
+        {"parameters": {"type": "string"}},
+        {"parameters": {"type": 5}},
+        {"parameters": {"properties": {"a": {"type": "nonsense"}}}},
+        {"parameters": {"default": object()}},
+    ])  # fmt: skip
     def test_a_wrong_one_is_absent(self, fields: Any, caplog: pytest.LogCaptureFixture) -> None:
         wrong = named("wrong", echo, **fields)
         assert self.offered(named("a", echo), wrong, named("z", echo), page=1) == ["a", "z"]

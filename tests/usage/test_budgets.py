@@ -75,41 +75,26 @@ def test_models_of_unknown_cost_are_logged_once(caplog: pytest.LogCaptureFixture
 NOW = datetime(2026, 1, 31, 22, 30, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("now", "period", "renews"),
-    [
-        (NOW, "day", datetime(2026, 2, 1, tzinfo=UTC)),
-        (NOW, "month", datetime(2026, 2, 1, tzinfo=UTC)),
-        (datetime(2026, 2, 1, tzinfo=UTC), "day", datetime(2026, 2, 2, tzinfo=UTC)),
-        (datetime(2026, 2, 1, tzinfo=UTC), "month", datetime(2026, 3, 1, tzinfo=UTC)),
-        (datetime(2026, 12, 31, 23, 59, 59, 999999, UTC), "day", datetime(2027, 1, 1, tzinfo=UTC)),
-        (datetime(2026, 12, 1, 5, tzinfo=UTC), "month", datetime(2027, 1, 1, tzinfo=UTC)),
-    ],
-)
+@pytest.mark.parametrize(("now", "period", "renews"), [
+    (NOW, "day", datetime(2026, 2, 1, tzinfo=UTC)),
+    (NOW, "month", datetime(2026, 2, 1, tzinfo=UTC)),
+    (datetime(2026, 2, 1, tzinfo=UTC), "day", datetime(2026, 2, 2, tzinfo=UTC)),
+    (datetime(2026, 2, 1, tzinfo=UTC), "month", datetime(2026, 3, 1, tzinfo=UTC)),
+    (datetime(2026, 12, 31, 23, 59, 59, 999999, UTC), "day", datetime(2027, 1, 1, tzinfo=UTC)),
+    (datetime(2026, 12, 1, 5, tzinfo=UTC), "month", datetime(2027, 1, 1, tzinfo=UTC)),
+])  # fmt: skip
 def test_when_a_budget_is_reset(now: datetime, period: Any, renews: datetime) -> None:
     assert _end(period, now) == renews
 
 
-@pytest.mark.parametrize(
-    ("options", "name", "message"),
-    [
-        (
-            ("ann", "day", "dollars", 0.5, 0.61234, 0),
-            "users.ann.day",
-            "the daily budget of ann is exhausted: 0.6123 of 0.5 US dollars",
-        ),
-        (
-            (EVERYBODY, "month", "tokens", 1e6, 1234567, 0),
-            "total.month_tokens",
-            "the monthly budget of all users is exhausted: 1234567 of 1000000 tokens",
-        ),
-        (
-            ("", "day", "tokens", 1, 2, 0),
-            "user.day_tokens",
-            "the daily budget is exhausted: 2 of 1 tokens",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("options", "name", "message"), [
+    (("ann", "day", "dollars", 0.5, 0.61234, 0), "users.ann.day",
+     "the daily budget of ann is exhausted: 0.6123 of 0.5 US dollars"),
+    ((EVERYBODY, "month", "tokens", 1e6, 1234567, 0), "total.month_tokens",
+     "the monthly budget of all users is exhausted: 1234567 of 1000000 tokens"),
+    (("", "day", "tokens", 1, 2, 0), "user.day_tokens",
+     "the daily budget is exhausted: 2 of 1 tokens"),
+])  # fmt: skip
 def test_the_error_of_a_spent_budget_has_its_numbers(
     options: tuple[str, Any, Any, float, float, int], name: str, message: str
 ) -> None:

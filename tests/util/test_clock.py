@@ -29,15 +29,12 @@ def clock() -> Iterator[SystemClock]:
 
 
 @pytest.mark.skipif(not hasattr(real_time, "tzset"), reason="Windows has its own zone alone")
-@pytest.mark.parametrize(
-    ("zone", "change"),
-    [
-        ("Europe/Berlin", 1_901_149_200),  # 2030-03-31 01:00 UTC
-        ("Europe/Berlin", 1_919_293_200),  # 2030-10-27 01:00 UTC
-        ("Australia/Lord_Howe", 1_917_444_600),  # by half an hour, at half past an hour
-        ("Asia/Kathmandu", 1_900_000_000),  # 5:45 hours, and no change
-    ],
-)
+@pytest.mark.parametrize(("zone", "change"), [
+    ("Europe/Berlin", 1_901_149_200),  # 2030-03-31 01:00 UTC
+    ("Europe/Berlin", 1_919_293_200),  # 2030-10-27 01:00 UTC
+    ("Australia/Lord_Howe", 1_917_444_600),  # by half an hour, at half past an hour
+    ("Asia/Kathmandu", 1_900_000_000),  # 5:45 hours, and no change
+])  # fmt: skip
 def test_it_tells_the_time_with_the_offset_of_that_time(
     monkeypatch: pytest.MonkeyPatch, clock: SystemClock, zone: str, change: int
 ) -> None:

@@ -37,18 +37,15 @@ class Wrong(Exception):
         return 5  # type: ignore[return-value]  # so does a stranger
 
 
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [
-        (ValueError("no"), "ValueError: no"),
-        (ValueError(), "ValueError"),
-        (ValueError("a\n\n  b\t"), "ValueError: a b"),
-        (SystemExit(3), "SystemExit: 3"),
-        (Mute(), "Mute: its message cannot be read (str() failed)"),
-        (Deadly(), "Deadly: its message cannot be read (str() failed)"),
-        (Wrong(), "Wrong: its message cannot be read (str() failed)"),
-    ],
-)
+@pytest.mark.parametrize(("error", "text"), [
+    (ValueError("no"), "ValueError: no"),
+    (ValueError(), "ValueError"),
+    (ValueError("a\n\n  b\t"), "ValueError: a b"),
+    (SystemExit(3), "SystemExit: 3"),
+    (Mute(), "Mute: its message cannot be read (str() failed)"),
+    (Deadly(), "Deadly: its message cannot be read (str() failed)"),
+    (Wrong(), "Wrong: its message cannot be read (str() failed)"),
+])  # fmt: skip
 def test_an_exception_is_told_in_one_line(error: BaseException, text: str) -> None:
     assert describe_exception(error) == text
 
@@ -67,17 +64,14 @@ def test_a_value_is_shown_shortened_even_if_it_cannot_be() -> None:
     assert short_repr(Deadly()) == "a Deadly"
 
 
-@pytest.mark.parametrize(
-    ("name", "near"),
-    [
-        ("mok", "mock"),
-        ("OpenAI", "openai"),
-        ("opnai", "openai"),
-        ("nope", ""),
-        ("mock", ""),  # it is known, so it failed for another reason
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("name", "near"), [
+    ("mok", "mock"),
+    ("OpenAI", "openai"),
+    ("opnai", "openai"),
+    ("nope", ""),
+    ("mock", ""),  # it is known, so it failed for another reason
+    ("", ""),
+])  # fmt: skip
 def test_item_6_what_may_be_meant(name: str, near: str) -> None:
     assert did_you_mean(name, ["openai", "mock"]) == (near and f"did you mean {near}?")
     assert close_matches(name, ["openai", "mock"]) == [near] * bool(near)

@@ -24,41 +24,35 @@ def test_what_is_utf_8_or_has_a_byte_order_mark_is_itself(encoding: str, text: s
         assert decode_text(text.encode(encoding)) == text
 
 
-@pytest.mark.parametrize(
-    ("head", "encoding"),
-    [
-        ("a".encode("utf-8-sig"), "utf-8-sig"),
-        (b"\xff\xfea\0", "utf-16"),
-        (b"\xfe\xff\0a", "utf-16"),
-        (b"\xff\xfe\0\0a\0\0\0", "utf-32"),
-        (b"\0\0\xfe\xff\0\0\0a", "utf-32"),
-        (b"", "utf-8"),
-        (b"a\xff\xfe", "utf-8"),
-        ("Grüße, „Köln“\r\n".encode("utf-16-le"), "utf-16-le"),
-        ("Grüße, „Köln“\r\n".encode("utf-16-be"), "utf-16-be"),
-        ('{"a": 1}'.encode("utf-16-le"), "utf-16-le"),
-        ("\ud83d\ude00 smile".encode("utf-16-le", "surrogatepass"), "utf-16-le"),
-        (b"a\0b\0c", "utf-8"),
-        (b"\1\0\2\0\3\0", "utf-8"),
-        ("日本語".encode("utf-16-le"), "utf-8"),
-    ],
-)
+@pytest.mark.parametrize(("head", "encoding"), [
+    ("a".encode("utf-8-sig"), "utf-8-sig"),
+    (b"\xff\xfea\0", "utf-16"),
+    (b"\xfe\xff\0a", "utf-16"),
+    (b"\xff\xfe\0\0a\0\0\0", "utf-32"),
+    (b"\0\0\xfe\xff\0\0\0a", "utf-32"),
+    (b"", "utf-8"),
+    (b"a\xff\xfe", "utf-8"),
+    ("Grüße, „Köln“\r\n".encode("utf-16-le"), "utf-16-le"),
+    ("Grüße, „Köln“\r\n".encode("utf-16-be"), "utf-16-be"),
+    ('{"a": 1}'.encode("utf-16-le"), "utf-16-le"),
+    ("\ud83d\ude00 smile".encode("utf-16-le", "surrogatepass"), "utf-16-le"),
+    (b"a\0b\0c", "utf-8"),
+    (b"\1\0\2\0\3\0", "utf-8"),
+    ("日本語".encode("utf-16-le"), "utf-8"),
+])  # fmt: skip
 def test_a_byte_order_mark_or_utf_16_names_the_encoding(head: bytes, encoding: str) -> None:
     assert encoding_of(head) == encoding
 
 
-@pytest.mark.parametrize(
-    ("data", "default", "text"),
-    [
-        ("Grüße, Köln €".encode("cp1252"), "utf-8", "Grüße, Köln €"),
-        ("Grüße aus Köln".encode() + b"\xff", "utf-8", "Grüße aus Köln\ufffd"),
-        ("Łódź".encode("iso8859-2"), "iso8859-2", "Łódź"),
-        ("Łódź".encode(), "iso8859-2", "Łódź"),  # the declaration of UTF-8 text can be old
-        ("日本".encode("iso2022_jp"), "iso2022_jp", "日本"),  # bytes that are also ASCII
-        (b"\x81", "utf-8", "\ufffd"),
-        (b"\xff\xfea", "utf-8", "\ufffd"),
-    ],
-)
+@pytest.mark.parametrize(("data", "default", "text"), [
+    ("Grüße, Köln €".encode("cp1252"), "utf-8", "Grüße, Köln €"),
+    ("Grüße aus Köln".encode() + b"\xff", "utf-8", "Grüße aus Köln\ufffd"),
+    ("Łódź".encode("iso8859-2"), "iso8859-2", "Łódź"),
+    ("Łódź".encode(), "iso8859-2", "Łódź"),  # the declaration of UTF-8 text can be old
+    ("日本".encode("iso2022_jp"), "iso2022_jp", "日本"),  # bytes that are also ASCII
+    (b"\x81", "utf-8", "\ufffd"),
+    (b"\xff\xfea", "utf-8", "\ufffd"),
+])  # fmt: skip
 def test_other_text_is_windows_1252_or_the_default(data: bytes, default: str, text: str) -> None:
     assert decode_text(data, default) == text
 
@@ -69,19 +63,16 @@ def test_an_error_names_the_byte_and_not_the_text() -> None:
         decode_unicode(b"K\xf6ln")
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (b"", True),
-        ("Grüße".encode("cp1252"), True),
-        (b"\x07\x07", True),
-        ("ü".encode() * 5000, True),  # the first 8 KiB end within a letter
-        (b"\xff\xfea\0", True),
-        (b"a\0", False),
-        (b"\x01" * 11, False),
-        (b"\x89PNG\r\n\x1a\n" + b"0" * 100, False),
-    ],
-)
+@pytest.mark.parametrize(("data", "expected"), [
+    (b"", True),
+    ("Grüße".encode("cp1252"), True),
+    (b"\x07\x07", True),
+    ("ü".encode() * 5000, True),  # the first 8 KiB end within a letter
+    (b"\xff\xfea\0", True),
+    (b"a\0", False),
+    (b"\x01" * 11, False),
+    (b"\x89PNG\r\n\x1a\n" + b"0" * 100, False),
+])  # fmt: skip
 def test_text_has_few_control_characters(data: bytes, expected: bool) -> None:
     assert is_text(data) is expected
 
