@@ -110,16 +110,8 @@ class TestAnswer:
 
 
 @pytest.mark.parametrize("written", [
-    "",
-    "no json",
-    "[]",
-    "{}",
-    "5",
-    "[" * 99_999,
-    '{"value": 1, "error": 2}',
-    '{"error": []}',
-    '{"error": {"code": [], "message": "of"}}',
-    '{"value": "text"}',
+    "", "no json", "[]", "{}", "5", "[" * 99_999, '{"value": 1, "error": 2}', '{"error": []}',
+    '{"error": {"code": [], "message": "of"}}', '{"value": "text"}',
     '{"error": {"code": "request_refused", "message": "of", "nothing": 1}}',
 ])  # fmt: skip
 def test_an_answer_that_is_none_is_an_error(written: str) -> None:

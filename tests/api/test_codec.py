@@ -236,26 +236,14 @@ def test_a_part_of_a_plugin_that_cannot_be_read_is_refused_before_its_first_valu
 
 
 UNFIT: dict[Any, list[Any]] = {
-    int: [3.7, True, "3"],
-    bool: [1, "no"],
-    str: [None, 5],
-    float: [True, "1", 10**400],
-    bytes: ["Y", 5, "é"],
-    list[str]: ["abc", {"a": 1}],
-    tuple[str, ...]: ["abc"],
-    Sequence[str]: ["abc"],
-    frozenset[str]: ["abc", {"a": 1}],
-    set[str]: ["abc"],
-    list: ["abc"],
-    tuple[str, str]: ["ab", ["a"]],
-    dict[str, int]: [[["a", 1]]],
-    Mapping[str, int]: ["ab"],
-    Literal["red"]: ["blue", ["red"]],
-    Colour: ["blue", []],
-    Usage: ["x", [["input", 1]], {"in": 1}],
-    Text: [{"type": "image", "url": "x"}],
+    int: [3.7, True, "3"], bool: [1, "no"], str: [None, 5], float: [True, "1", 10**400],
+    bytes: ["Y", 5, "é"], list[str]: ["abc", {"a": 1}], tuple[str, ...]: ["abc"],
+    Sequence[str]: ["abc"], frozenset[str]: ["abc", {"a": 1}], set[str]: ["abc"], list: ["abc"],
+    tuple[str, str]: ["ab", ["a"]], dict[str, int]: [[["a", 1]]], Mapping[str, int]: ["ab"],
+    Literal["red"]: ["blue", ["red"]], Colour: ["blue", []],
+    Usage: ["x", [["input", 1]], {"in": 1}], Text: [{"type": "image", "url": "x"}],
     GenaiError: [{"code": 1, "message": "x"}, {"code": "x", "message": 1}],
-}
+}  # fmt: skip
 STRICT: Sequence[tuple[Any, Any, str]] = [
     *((value, form, "$") for form, values in UNFIT.items() for value in values),
     ([1, 2, "x"], list[int], "$[2]"),
@@ -340,16 +328,8 @@ def test_what_is_no_date_or_number_is_refused(data: Any, form: Any) -> None:
 
 
 FORMS = [
-    *PARTS,
-    Part,
-    Message,
-    Completion,
-    Delta,
-    Embeddings,
-    ListedModel,
-    GenaiError,
-    list[Message],
-]
+    *PARTS, Part, Message, Completion, Delta, Embeddings, ListedModel, GenaiError, list[Message],
+]  # fmt: skip
 
 
 @given(data=finite_json, form=st.sampled_from(FORMS))

@@ -327,14 +327,8 @@ def test_a_reference_to_what_is_no_schema_is_an_error(schema: dict[str, Any]) ->
     ({"$schema": DRAFT.format(4), "minimum": 1, "exclusiveMinimum": True}, 2, 1),
     ({"$schema": DRAFT.format(6), "const": 1}, 1, 2),
     ({"$schema": DRAFT.format(7), "items": [{"type": "string"}]}, ["x"], [1]),
-    (
-        {
-            "$schema": "https://json-schema.org/draft/2019-09/schema",
-            "dependentRequired": {"a": ["b"]},
-        },
-        {"a": 1, "b": 2},
-        {"a": 1},
-    ),
+    ({"$schema": "https://json-schema.org/draft/2019-09/schema", "dependentRequired": {"a": ["b"]}},
+     {"a": 1, "b": 2}, {"a": 1}),
     ({"prefixItems": [{"type": "string"}]}, ["x"], [1]),
     ({"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}}, "x", 1),
     (False, None, 5),

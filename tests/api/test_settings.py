@@ -173,13 +173,9 @@ def test_a_default_that_is_no_json_is_described_as_text() -> None:
 
     defaults = {each.name: each.default for each in describe(Odd)}
     assert defaults == {
-        "folder": "/tmp/x",
-        "kinds": "frozenset({'a'})",
-        "seconds": "inf",
-        "several": (1, 2),
-        "nested": str({"a": [Path("b")]}),
-        "fine": {"a": [1, None, "x"]},
-    }
+        "folder": "/tmp/x", "kinds": "frozenset({'a'})", "seconds": "inf", "several": (1, 2),
+        "nested": str({"a": [Path("b")]}), "fine": {"a": [1, None, "x"]},
+    }  # fmt: skip
     json.dumps([attrs.asdict(each) for each in describe(Odd)], allow_nan=False)
 
 

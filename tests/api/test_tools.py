@@ -209,13 +209,9 @@ class TestTypedFunctions:
             return str(a)
 
         fields: Any = {
-            "name": "other",
-            "description": "d",
-            "approval": "ask",
-            "idempotent": True,
-            "timeout": 1,
-            "available_when": lambda context: False,
-        }
+            "name": "other", "description": "d", "approval": "ask", "idempotent": True,
+            "timeout": 1, "available_when": lambda context: False,
+        }  # fmt: skip
         built = tool(**fields)(some)
         assert {name: getattr(built, name) for name in fields} == fields
 
@@ -255,12 +251,9 @@ class TestTypedFunctions:
         with pytest.raises(TypeError, match="partial is not a function"):
             tool(functools.partial(undescribed), description="X")
         reasons: dict[Any, str] = {
-            print: "print is not a function",
-            later: "async",
-            stream: "async generator",
-            generate: "generator",
-            undescribed: "no description",
-        }
+            print: "print is not a function", later: "async", stream: "async generator",
+            generate: "generator", undescribed: "no description",
+        }  # fmt: skip
         for wrong, why in reasons.items():
             with pytest.raises(TypeError, match=why):
                 tool(wrong)

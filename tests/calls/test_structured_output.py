@@ -47,12 +47,8 @@ def test_the_schema_is_asked_for_in_a_last_system_message() -> None:
 
 
 @pytest.mark.parametrize("text", [
-    '{"a": 1}',
-    ' \n{"a": 1}\n',
-    '```json\n{"a": 1}\n```',
-    '```\n{"a": 1}\n```',
-    '\n\n```json\n{"a": 1}\n```\n\n',
-    '```json   \n\n{"a":\n1}\n\n   ```',
+    '{"a": 1}', ' \n{"a": 1}\n', '```json\n{"a": 1}\n```', '```\n{"a": 1}\n```',
+    '\n\n```json\n{"a": 1}\n```\n\n', '```json   \n\n{"a":\n1}\n\n   ```',
 ])  # fmt: skip
 def test_the_value_of_the_text_is_added(text: str) -> None:
     result = with_value(completion_of(text, vendor="end"), SchemaValidator(SCHEMA))
@@ -67,19 +63,9 @@ def test_any_json_is_a_value(value: Any) -> None:
 
 
 @pytest.mark.parametrize("text", [
-    "",
-    "The answer is 1.",
-    '{"a": 1',
-    '{"a": 1} and more',
-    'Here it is: ```json\n{"a": 1}\n```',
-    '```json\n{"a": 1}',
-    "[" * 100_000,
-    "[" * 100_000 + "]" * 100_000,
-    "1" * 5_000,
-    "NaN",
-    '{"a": NaN}',
-    '{"a": 1, "b": Infinity}',
-    '{"a": 1, "b": [-Infinity]}',
+    "", "The answer is 1.", '{"a": 1', '{"a": 1} and more', 'Here it is: ```json\n{"a": 1}\n```',
+    '```json\n{"a": 1}', "[" * 100_000, "[" * 100_000 + "]" * 100_000, "1" * 5_000, "NaN",
+    '{"a": NaN}', '{"a": 1, "b": Infinity}', '{"a": 1, "b": [-Infinity]}',
 ], ids=lambda text: text[:24])  # fmt: skip
 def test_what_is_no_json_is_no_answer(text: str) -> None:
     with pytest.raises(OutputValidationError) as caught:
@@ -113,11 +99,8 @@ def test_an_answer_that_was_cut_says_so() -> None:
 
 @pytest.mark.timeout(10, method="signal")
 @pytest.mark.parametrize("text", [
-    "```json" + "\n" * 6_000,
-    "```json\n{" + "\n" * 6_000,
-    "```json\n" + " \n" * 6_000 + "{",
-    "```" + "\n```" * 6_000 + "x",
-    " " * 20_000 + "x",
+    "```json" + "\n" * 6_000, "```json\n{" + "\n" * 6_000, "```json\n" + " \n" * 6_000 + "{",
+    "```" + "\n```" * 6_000 + "x", " " * 20_000 + "x",
 ], ids=lambda text: repr(text[:12]))  # fmt: skip
 def test_an_answer_that_repeats_itself_is_read_quickly(text: str) -> None:
     """As models do that are held to JSON and have nothing to say."""

@@ -633,12 +633,9 @@ def test_configured_providers_come_before_automatic_ones(
 
 class TestAliases:
     ALIASES = {
-        "fast": "claude",
-        "there": "claude@second",
-        "exact": "claude@first+chat-wire",
-        "other": "second/some/id",
-        "bare": "some-id",
-    }
+        "fast": "claude", "there": "claude@second", "exact": "claude@first+chat-wire",
+        "other": "second/some/id", "bare": "some-id",
+    }  # fmt: skip
 
     @pytest.mark.parametrize(("alias", "same"), [
         (["fast"], ["claude"]),

@@ -55,17 +55,10 @@ class TestList:
         when = "2023-11-14T22:13:20.250+00:00"
         [row] = terminal.json("conversations list")
         assert row == {
-            "id": id,
-            "title": "What is this?",
-            "feature": "chat",
-            "status": "idle",
-            "models": {"main": "mock@mock"},
-            "turns": 1,
-            "cost": None,
-            "forked_from": None,
-            "created": when,
-            "updated": when,
-        }
+            "id": id, "title": "What is this?", "feature": "chat", "status": "idle",
+            "models": {"main": "mock@mock"}, "turns": 1, "cost": None, "forked_from": None,
+            "created": when, "updated": when,
+        }  # fmt: skip
 
     def test_piped_it_is_a_line_with_tabs_for_each(self, terminal: Terminal) -> None:
         id = create(*turn(0, HOSTILE), models={"main": "m", "judge": "j"})
@@ -197,12 +190,9 @@ class TestSearch:
             (second, "assistant"), (first, "user"),
         ]  # fmt: skip
         assert hits[1] == {
-            "conversation": first,
-            "title": "a name",
-            "turn": 0,
-            "role": "user",
+            "conversation": first, "title": "a name", "turn": 0, "role": "user",
             "text": "The quick brown fox",
-        }
+        }  # fmt: skip
         assert terminal.json("conversations search", "BRO*", "quick")[0]["conversation"] == first
         assert terminal.json("conversations search", "quick", "lazy") == []
         assert len(terminal.json("conversations search", "fox", "-n", "1")) == 1

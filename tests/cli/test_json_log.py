@@ -77,16 +77,10 @@ def test_a_request_has_fields(lines: Lines) -> None:
     [line] = lines()
     del line["time"]
     assert line == {
-        "level": "info",
-        "logger": "genai_host.requests",
-        "method": "GET",
-        "status": 200,
-        "path": "/v1/models",
-        "seconds": 0.012346,
-        "user": "ann",
-        "request_id": "a1",
+        "level": "info", "logger": "genai_host.requests", "method": "GET", "status": 200,
+        "path": "/v1/models", "seconds": 0.012346, "user": "ann", "request_id": "a1",
         "message": "GET /v1/models 200 0.012 s ann a1",
-    }
+    }  # fmt: skip
 
 
 def test_it_is_asked_for_by_the_command_or_the_configuration(terminal: Terminal) -> None:

@@ -49,18 +49,10 @@ def test_options_reach_the_command_by_name() -> None:
     assert json.loads(nothing.output) == {**usual, "no_tools": False}
     everything = CliRunner().invoke(command, _ALL_OPTIONS.split())
     assert json.loads(everything.output) == {
-        "model": "M",
-        "provider": "P",
-        "feature": "F",
-        "roles": ["a=b", "c=d"],
-        "system": "S",
-        "params": ["x=1"],
-        "settings": ["y=2"],
-        "tools": ["t,u*"],
-        "no_tools": True,
-        "max_cost": 0.5,
-        "attach": ["one", "-"],
-    }
+        "model": "M", "provider": "P", "feature": "F", "roles": ["a=b", "c=d"], "system": "S",
+        "params": ["x=1"], "settings": ["y=2"], "tools": ["t,u*"], "no_tools": True,
+        "max_cost": 0.5, "attach": ["one", "-"],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("pair", "values"), [

@@ -88,18 +88,11 @@ class TestList:
         rows = {row["name"]: row for row in terminal.json("tools")}
         assert rows["repeat"]["parameters"]["required"] == ["text"]
         assert rows["draw"] == {
-            "name": "draw",
-            "plugin": "zz-some-tools",
-            "approval": "ask",
-            "description": "Draw.",
-            "offered": True,
-            "why_not": "",
-            "idempotent": True,
-            "seconds": 5,
-            "fault": "",
+            "name": "draw", "plugin": "zz-some-tools", "approval": "ask", "description": "Draw.",
+            "offered": True, "why_not": "", "idempotent": True, "seconds": 5, "fault": "",
             "unenforced": [],
             "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
-        }
+        }  # fmt: skip
         assert rows["odd"]["parameters"] is None
         assert rows["odd"]["fault"] == "its parameters are not an object"
         assert (rows["wipe"]["offered"], rows["wipe"]["why_not"]) == (False, "it is denied")

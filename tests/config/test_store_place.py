@@ -13,14 +13,11 @@ from genai_host.store import Store
 
 VARIABLE = "GENAI_HOST_CONVERSATIONS__DATABASE"
 PASSWORDS = [
-    "postgresql://ada:s3cret@host/talks",
-    "postgresql://ada:s3cret/more@host/talks",
-    "postgresql+psycopg://ada:s3cret@host:5432/talks",
-    "postgresql://ada:s3cret:more@[::1]/talks",
-    "postgresql://host/talks?user=ada&password=s3cret",
-    "postgresql://host/talks?p%61ssword=s3cret",
+    "postgresql://ada:s3cret@host/talks", "postgresql://ada:s3cret/more@host/talks",
+    "postgresql+psycopg://ada:s3cret@host:5432/talks", "postgresql://ada:s3cret:more@[::1]/talks",
+    "postgresql://host/talks?user=ada&password=s3cret", "postgresql://host/talks?p%61ssword=s3cret",
     "postgresql://ada@host/talks?SSLpassword=s3cret",
-]
+]  # fmt: skip
 
 
 def written(folder: Path, place: str) -> Path:
@@ -42,13 +39,9 @@ def test_a_password_is_refused_and_never_shown(tmp_path: Path, place: str) -> No
 
 
 @pytest.mark.parametrize("place", [
-    "postgresql://host/talks",
-    "postgresql://ada@host:5432/talks",
-    "postgresql://ada@/talks?host=/run/postgresql",
-    "postgresql://[::1]:5432/talks?sslmode=require",
-    "~/talks.db",
-    "/data/talks.db",
-    "",
+    "postgresql://host/talks", "postgresql://ada@host:5432/talks",
+    "postgresql://ada@/talks?host=/run/postgresql", "postgresql://[::1]:5432/talks?sslmode=require",
+    "~/talks.db", "/data/talks.db", "",
 ])  # fmt: skip
 def test_places_without_one_are_taken(tmp_path: Path, place: str) -> None:
     assert read_config(written(tmp_path, place)).database == place

@@ -40,13 +40,10 @@ from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.suites.base import in_background
 
 _FAULTS: dict[str, dict[str, Any]] = {
-    "refused": {"fault": "refused"},
-    "cut": {"text": "one two three", "fault": "cut", "pieces": 2},
-    "garbage": {"fault": "garbage"},
-    "crash": {"fault": "crash"},
-    "limited": {"status": 429},
+    "refused": {"fault": "refused"}, "cut": {"text": "one two three", "fault": "cut", "pieces": 2},
+    "garbage": {"fault": "garbage"}, "crash": {"fault": "crash"}, "limited": {"status": 429},
     "filtered": {"text": "no", "fault": "filtered"},
-}
+}  # fmt: skip
 
 
 def requests(host: Host) -> list[Any]:

@@ -82,19 +82,13 @@ def old(make_host: MakeHost, waiting: ModuleType, tmp_path: Path) -> Iterator[Ol
 def test_they_are_listed_and_shown(old: Old) -> None:
     statuses = {each.id: each.status for each in old.host.conversations()}
     assert statuses == {
-        IDS["chat"]: "idle",
-        IDS["every step"]: "paused",
-        IDS["agent"]: "paused",
-        IDS["assistant"]: "paused",
-        IDS["killed"]: "interrupted",
-    }
+        IDS["chat"]: "idle", IDS["every step"]: "paused", IDS["agent"]: "paused",
+        IDS["assistant"]: "paused", IDS["killed"]: "interrupted",
+    }  # fmt: skip
     with old.host.conversation(IDS["chat"]) as conversation:
         assert [each.text for each in conversation.history] == [
-            "hello",
-            "you said hello",
-            "see",
-            "you said see",
-        ]
+            "hello", "you said hello", "see", "you said see",
+        ]  # fmt: skip
         assert conversation.say("more").text == "you said more"
 
 
@@ -104,12 +98,8 @@ def test_a_turn_that_has_taken_every_step_goes_on_and_repeats_none(old: Old) -> 
     assert answer.text == "you said yes"
     data: Any = answer.data
     assert {name: data[name] for name in ("tokens", "first", "vectors", "flagged", "size")} == {
-        "tokens": 5,
-        "first": "you said hi",
-        "vectors": 2,
-        "flagged": False,
-        "size": 11,
-    }
+        "tokens": 5, "first": "you said hi", "vectors": 2, "flagged": False, "size": 11,
+    }  # fmt: skip
     assert data["words"] == ["a", "b"]
     assert data["wiped"][:2] == ["wiped it", "wiped 2"]
     assert (data["failed"], data["decision"]) == ("FunctionFailed", "yes")

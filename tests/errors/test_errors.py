@@ -95,16 +95,12 @@ def test_the_tree_that_the_docstring_draws_is_the_tree_of_classes() -> None:
 def test_the_codes_are_those_that_are_on_record() -> None:
     """The name in other letters; records have the code, so that it does not change."""
     irregular = {
-        "AuthenticationFailed": "authentication",
-        "BadRequest": "request_refused",
-        "GenaiError": "error",
-        "OutputValidationError": "deserialization",
-        "PermissionDenied": "forbidden",
-        "ProviderTimeout": "deadline_exceeded",
-        "ServiceUnavailable": "unavailable",
-        "TurnPaused": "turn_paused",
+        "AuthenticationFailed": "authentication", "BadRequest": "request_refused",
+        "GenaiError": "error", "OutputValidationError": "deserialization",
+        "PermissionDenied": "forbidden", "ProviderTimeout": "deadline_exceeded",
+        "ServiceUnavailable": "unavailable", "TurnPaused": "turn_paused",
         "ValidationError": "invalid_data",
-    }
+    }  # fmt: skip
     for kind in CLASSES:
         name = kind.__name__.removesuffix("Error")
         usual = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()

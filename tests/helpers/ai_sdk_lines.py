@@ -12,14 +12,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 _NAMES = {
-    "0": "text",
-    "2": "data",
-    "3": "error",
-    "9": "tool-call",
-    "a": "tool-result",
-    "d": "finish",
+    "0": "text", "2": "data", "3": "error", "9": "tool-call", "a": "tool-result", "d": "finish",
     "f": "start",
-}
+}  # fmt: skip
 _TYPES: dict[str, Any] = {"0": str, "2": list, "3": str, "9": dict, "a": dict, "d": dict, "f": dict}
 _FIELDS: dict[str, dict[str, Any]] = {
     "9": {"toolCallId": str, "toolName": str, "args": dict},

@@ -18,45 +18,26 @@ from genai_host_testing.internal.fixtures import MakeHost
 VALID: dict[str, dict[str, Any]] = {
     "call_tool": {"name": "clock"},
     "check_configuration": {"name": "mine", "config": ModelConfig("mock")},
-    "complete": {"prompt": "hi", "model": "mock"},
-    "conversation": {"id": "1"},
-    "conversations": {},
-    "count_tokens": {"messages": "hi", "model": "mock"},
-    "default_model": {},
-    "embed": {"texts": ["hi"], "model": "mock-embed"},
-    "explain": {"model": "mock"},
-    "feature": {"name": "chat"},
-    "jobs": {"queue": "orders"},
-    "moderate": {"text": "hi"},
-    "offered_tools": {},
-    "open": {"feature": "chat", "model": "mock"},
-    "open_executor": {"name": "threads", "settings": {}},
-    "pass_through": {"model": "mock"},
-    "probe": {},
-    "prompt": {"prompt": Prompt([Message("user", "hi")]), "model": "mock"},
-    "reconfigure": {"config": Config()},
-    "reopen": {},
-    "store_for": {},
-    "suspends": {"model": "mock"},
-    "tool": {"name": "clock"},
+    "complete": {"prompt": "hi", "model": "mock"}, "conversation": {"id": "1"}, "conversations": {},
+    "count_tokens": {"messages": "hi", "model": "mock"}, "default_model": {},
+    "embed": {"texts": ["hi"], "model": "mock-embed"}, "explain": {"model": "mock"},
+    "feature": {"name": "chat"}, "jobs": {"queue": "orders"}, "moderate": {"text": "hi"},
+    "offered_tools": {}, "open": {"feature": "chat", "model": "mock"},
+    "open_executor": {"name": "threads", "settings": {}}, "pass_through": {"model": "mock"},
+    "probe": {}, "prompt": {"prompt": Prompt([Message("user", "hi")]), "model": "mock"},
+    "reconfigure": {"config": Config()}, "reopen": {}, "store_for": {},
+    "suspends": {"model": "mock"}, "tool": {"name": "clock"},
     "transcribe": {"audio": File(b"a", "audio/wav", "a.wav")},
-}
+}  # fmt: skip
 UNCHECKED = {"self", "output_type", "request", "state"}
 """Any value is valid, or is checked elsewhere."""
 RESEMBLING: dict[str, list[Any]] = {
-    "complete.prompt": [[3], [[1.0]]],
-    "count_tokens.tools": ["look", ["look"]],
-    "history": ["hi", ["hi"], {}],
-    "limit": ["3", True],
-    "messages": [["hi"]],
-    "model": [b"mock"],
-    "models": ["mock", {"main": 3}, {3: "mock"}],
-    "parameters": ["x", [1], {3: 3}],
-    "settings": ["x", {3: 3}],
-    "stream": [1],
-    "texts": ["hi", [3], [["hi"]]],
+    "complete.prompt": [[3], [[1.0]]], "count_tokens.tools": ["look", ["look"]],
+    "history": ["hi", ["hi"], {}], "limit": ["3", True], "messages": [["hi"]], "model": [b"mock"],
+    "models": ["mock", {"main": 3}, {3: "mock"}], "parameters": ["x", [1], {3: 3}],
+    "settings": ["x", {3: 3}], "stream": [1], "texts": ["hi", [3], [["hi"]]],
     "tools": [[3], {}, "look"],
-}
+}  # fmt: skip
 """Wrong values that resemble valid ones."""
 
 

@@ -658,12 +658,9 @@ def test_the_head_of_a_request(method: str, body: bytes, length: str | None) -> 
     first, *lines, blank, rest = _head(sent, address, "gzip").decode("latin-1").split("\r\n")
     assert (first, blank, rest) == (f"{method} /path?query HTTP/1.1", "", "")
     assert lines == [
-        "Host: host:81",
-        f"User-Agent: genai-host/{__version__}",
-        "Accept-Encoding: gzip",
-        "X-A: é",
+        "Host: host:81", f"User-Agent: genai-host/{__version__}", "Accept-Encoding: gzip", "X-A: é",
         *([f"Content-Length: {length}"] if length else []),
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\r\nb", "a\0b", "€"])

@@ -201,14 +201,7 @@ class TestReading:
 
 class TestFile:
     @pytest.mark.parametrize("content", [
-        "",
-        "{",
-        "[]",
-        '{"form": 0}',
-        '{"form": 1}',
-        "null",
-        "\0",
-        "[" * 100_000,
+        "", "{", "[]", '{"form": 0}', '{"form": 1}', "null", "\0", "[" * 100_000,
     ], ids=lambda content: content[:12])  # fmt: skip
     def test_a_damaged_index_is_made_again(self, site: Path, cache: Path, content: str) -> None:
         make_distribution(site, "one")

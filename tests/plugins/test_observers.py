@@ -124,11 +124,8 @@ def host(make_host: MakeHost, recorder: Recorder) -> Host:
 def test_a_turn_is_told_and_is_the_parent_of_its_calls(host: Host, recorder: Recorder) -> None:
     host.open("chat", "mock").say("hi")
     assert [name for name, _ in recorder.notes] == [
-        "turn start",
-        "call start",
-        "call end",
-        "turn end",
-    ]
+        "turn start", "call start", "call end", "turn end",
+    ]  # fmt: skip
     [start], [end] = recorder.of("turn start"), recorder.of("turn end")
     assert start == {"id": end["id"], "feature": "chat", "conversation": "", "model": "mock@mock"}
     assert (end["said"], end["answer"].text, end["error"]) == ("hi", "hi", None)
@@ -209,13 +206,10 @@ def old_wrapper(name: str, log: list[str]) -> InlinePlugin:
 def test_observers_run_as_pluggy_runs_hooks(make_host: MakeHost) -> None:
     log: list[str] = []
     plugins = {
-        "first": plain("first", log, tryfirst=True),
-        "b": plain("b", log),
-        "old": old_wrapper("old", log),
-        "last": plain("last", log, trylast=True),
-        "a": plain("a", log),
-        "w": wrapper("w", log),
-    }
+        "first": plain("first", log, tryfirst=True), "b": plain("b", log),
+        "old": old_wrapper("old", log), "last": plain("last", log, trylast=True),
+        "a": plain("a", log), "w": wrapper("w", log),
+    }  # fmt: skip
     manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs)
     for name, plugin in plugins.items():
@@ -360,11 +354,8 @@ def test_of_two_that_add_one_header_the_first_holds(make_host: MakeHost) -> None
     around = gives(lambda reactions: [{"x-around": len(reactions)}, *reactions])
     host = make_host(a=adds(OF_A), b=adds({"x-who": "b", "x-b": 1}), around=around)
     assert host.observers.headers("x", ROUTE) == {
-        "x-who": "b",
-        "x-a": "1",
-        "x-b": "1",
-        "x-around": "2",
-    }
+        "x-who": "b", "x-a": "1", "x-b": "1", "x-around": "2",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("odd", "headers", "message"), [

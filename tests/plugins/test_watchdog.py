@@ -211,15 +211,11 @@ def watchdog(clock: ManualClock | None = None) -> Watchdog:
 
 
 WHERE = {
-    "respond": "the feature slow-feature",
-    "after a step": "the feature slow-feature",
-    "finally": "the feature slow-feature",
-    "close": "the provider slow-provider",
-    "prepare_request": "the dialect slow-dialect",
-    "extract_result": "the dialect slow-dialect",
-    "feed": "the dialect slow-dialect",
-    "open": "the provider slow-provider",
-}
+    "respond": "the feature slow-feature", "after a step": "the feature slow-feature",
+    "finally": "the feature slow-feature", "close": "the provider slow-provider",
+    "prepare_request": "the dialect slow-dialect", "extract_result": "the dialect slow-dialect",
+    "feed": "the dialect slow-dialect", "open": "the provider slow-provider",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("where", WHERE)

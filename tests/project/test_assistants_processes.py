@@ -114,12 +114,9 @@ def test_item_14_all_survives_a_kill_and_a_run_in_mid_flight_goes_on(service: Fa
         service.wait_for_requests(1)
         until(lambda: api.get(path_of(run))["status"] == "in_progress")
         paths = (
-            f"/assistants/{assistant}",
-            f"/threads/{thread}",
-            f"/threads/{thread}/messages",
-            f"/files/{file}",
-            f"/vector_stores/{store}",
-        )
+            f"/assistants/{assistant}", f"/threads/{thread}", f"/threads/{thread}/messages",
+            f"/files/{file}", f"/vector_stores/{store}",
+        )  # fmt: skip
         before = [api.get(path) for path in paths]
         kill(killed)
     with process() as (api, _):

@@ -57,14 +57,11 @@ def _invoked(text: str, *, streamed: bool) -> Reply:
 
 
 _FORMS = {
-    "/invoke": _invoked,
-    "/chat/completions": openai_service.chat,
-    "/responses": openai_service.responses,
-    "/messages": anthropic_service.claude,
-    "/converse": bedrock_service.converse,
-    "enerateContent": gemini_service.gemini,
+    "/invoke": _invoked, "/chat/completions": openai_service.chat,
+    "/responses": openai_service.responses, "/messages": anthropic_service.claude,
+    "/converse": bedrock_service.converse, "enerateContent": gemini_service.gemini,
     "/api/chat": ollama_service.chat,
-}
+}  # fmt: skip
 """A part of the path, and the format of the answer for it."""
 
 

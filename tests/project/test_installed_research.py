@@ -13,13 +13,9 @@ from genai_host_testing.environments import make_environment
 pytestmark = pytest.mark.slow
 
 PLUGINS = (
-    "genai-feature-research",
-    "genai-search-corpus",
-    "genai-search-web",
-    "genai-tools-pages",
-    "genai-vendor-mock",
-    "genai-vendor-wordlist",
-)
+    "genai-feature-research", "genai-search-corpus", "genai-search-web", "genai-tools-pages",
+    "genai-vendor-mock", "genai-vendor-wordlist",
+)  # fmt: skip
 
 
 @pytest.fixture

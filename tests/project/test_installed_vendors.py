@@ -24,15 +24,12 @@ pytestmark = pytest.mark.slow
 
 VENDORS = sorted(each.name for each in (ROOT / "plugins").glob("genai-vendor-*"))
 PROVIDERS: Mapping[str, set[str]] = {
-    "genai-vendor-anthropic": {"anthropic"},
-    "genai-vendor-bedrock": {"bedrock"},
-    "genai-vendor-gemini": {"gemini", "vertex"},
-    "genai-vendor-local": {"local"},
-    "genai-vendor-mock": {"mock"},
-    "genai-vendor-ollama": {"ollama"},
+    "genai-vendor-anthropic": {"anthropic"}, "genai-vendor-bedrock": {"bedrock"},
+    "genai-vendor-gemini": {"gemini", "vertex"}, "genai-vendor-local": {"local"},
+    "genai-vendor-mock": {"mock"}, "genai-vendor-ollama": {"ollama"},
     "genai-vendor-openai": {"openai", "azure-openai", "openai-compatible"},
     "genai-vendor-wordlist": {"wordlist"},
-}
+}  # fmt: skip
 NEEDS = {
     "genai-vendor-anthropic": ["genai-wire-anthropic"],
     "genai-vendor-bedrock": ["genai-wire-anthropic"],

@@ -154,15 +154,11 @@ def g():
 """
     # by line; the import of the module has no test
     LINES: ClassVar = {
-        "1": [""],
-        "2": [""],
-        "4": [""],
+        "1": [""], "2": [""], "4": [""],
         "5": ["tests/store/test_a.py::t", "tests/store/test_x.py::t", "tests/host/test_x.py::t"],
-        "6": ["tests/store/test_x.py::t"],
-        "7": ["tests/store/test_a.py::t"],
-        "8": ["tests/store/test_a.py::u"],
-        "12": [""],
-    }
+        "6": ["tests/store/test_x.py::t"], "7": ["tests/store/test_a.py::t"],
+        "8": ["tests/store/test_a.py::u"], "12": [""],
+    }  # fmt: skip
 
     @pytest.mark.parametrize(("line", "tests"), [
         (6, ["store/test_x.py::t"]),

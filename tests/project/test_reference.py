@@ -154,12 +154,8 @@ def python_document() -> str:
     """The public names of each module, with signatures and docstrings."""
     lines = ["# Python reference", ""]
     modules = (
-        genai_host,
-        genai_host.api,
-        genai_host.errors,
-        genai_host.serving,
-        genai_host_testing,
-    )
+        genai_host, genai_host.api, genai_host.errors, genai_host.serving, genai_host_testing,
+    )  # fmt: skip
     for module in modules:
         lines += [f"## {module.__name__}", ""]
         for name in sorted(module.__all__):

@@ -180,13 +180,7 @@ def test_a_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("name", [
-    "missing.txt",
-    ".",
-    "a.txt/b",
-    "x" * 5_000,
-    "nul\0.txt",
-    "//[bad",
-    "[bad]",
+    "missing.txt", ".", "a.txt/b", "x" * 5_000, "nul\0.txt", "//[bad", "[bad]",
     "~nobody-of-that-name/a.txt",
 ], ids=lambda name: repr(name[:12]))  # fmt: skip
 def test_what_cannot_be_read_is_told(
@@ -404,14 +398,8 @@ def test_what_is_too_large_is_not_fetched_to_its_end(web: Web) -> None:
 
 
 @pytest.mark.parametrize("address", [
-    "http://",
-    "http:///a",
-    "http://.a/",
-    "http://*/",
-    "http://[bad",
-    "http://127.0.0.1:99999999/",
-    "http://127.0.0.1:x/",
-    "http://" + "a" * 70 + ".x/",
+    "http://", "http:///a", "http://.a/", "http://*/", "http://[bad", "http://127.0.0.1:99999999/",
+    "http://127.0.0.1:x/", "http://" + "a" * 70 + ".x/",
 ])  # fmt: skip
 def test_an_address_that_is_none_cannot_be_read(address: str) -> None:
     with pytest.raises((ServiceUnavailable, ConfigurationError), match=r"cannot (read|fetch)"):

@@ -106,14 +106,11 @@ _json: Any = st.recursive(
     max_leaves=6,
 )
 _values: dict[str, Any] = {
-    "text": _plain,
-    "count": st.integers(-(10**6), 10**6),
-    "ratio": st.floats(allow_nan=False, allow_infinity=False),
-    "flag": st.booleans(),
-    "words": st.lists(_plain, max_size=4),
-    "table": st.dictionaries(_plain, _json, max_size=3),
+    "text": _plain, "count": st.integers(-(10**6), 10**6),
+    "ratio": st.floats(allow_nan=False, allow_infinity=False), "flag": st.booleans(),
+    "words": st.lists(_plain, max_size=4), "table": st.dictionaries(_plain, _json, max_size=3),
     "mode": st.sampled_from(["fast", "slow"]),
-}
+}  # fmt: skip
 
 
 @st.composite

@@ -159,17 +159,11 @@ class TestFile:
         assert find(keys) == (CANARY, f"the file {keys.path}")
 
     @pytest.mark.parametrize("content", [
-        b"",
-        b"{",
-        b"[]",
-        b"null",
-        b'{"version": 1}',
-        b'{"version": 1, "keys": []}',
+        b"", b"{", b"[]", b"null", b'{"version": 1}', b'{"version": 1, "keys": []}',
         b'{"version": 1, "keys": {"mine": "sk-canary-3e07"}}',
         b'{"version": 1, "keys": {"mine": {"api_key": ["sk-canary-3e07"]}}}',
         b'{"version": 2, "keys": {"mine": {"api_key": "sk-canary-3e07"}}}',
-        b'{"version": 1, "keys": {"mine": {"api_key": "sk-canary-3e07"}}',
-        b"[" * 100_000,
+        b'{"version": 1, "keys": {"mine": {"api_key": "sk-canary-3e07"}}', b"[" * 100_000,
         b"sk-canary-3e07 \xff\xfe",
     ], ids=lambda content: content[:50].decode("latin-1"))  # fmt: skip
     def test_damaged_file_is_not_changed(self, keys: SecretStore, content: bytes) -> None:

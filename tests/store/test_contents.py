@@ -48,18 +48,14 @@ EXPORTED = {
     "entries": [
         OPENED,
         {
-            "at": 2,
-            "entry": "turn_started",
-            "turn": 0,
-            "version": "1",
-            "history": 0,
+            "at": 2, "entry": "turn_started", "turn": 0, "version": "1", "history": 0,
             "message": {"role": "user", "content": [{"type": "text", "text": "hello"}]},
         },
         {"at": 3, "entry": "step_started", **_STEP, "step": "prompt", "digest": "d"},
         {"at": 4, "entry": "step_ended", **_STEP, "result": {"route": _ROUTE, "cost": 0.1}},
         {"at": 5, "entry": "turn_ended", "turn": 0, "answer": {"summary": "hi"}},
     ],
-}
+}  # fmt: skip
 """A conversation of one turn."""
 DEEP: Any = {}
 for _ in range(10_000):
@@ -473,24 +469,13 @@ class TestDocuments:
     ) -> None:
         documents = store.documents("notes")
         values: dict[str, dict[str, Any]] = {
-            "int": {"a": 1},
-            "float": {"a": 1.0},
-            "both": {"a": 1, "b.c": "x"},
-            "true": {"a": True},
-            "null": {"a": None},
-            "none": {"b": {"c": "x"}},
-            "text": {"a": "1"},
-            "tenth": {"a": 0.1},
-            "items": {"a": [1, {"b": 2}]},
-            "object": {"a": {"b": [1]}},
-            "nul": {"a": "x\0y"},
-            "odd": {"a": "x", "more": "\0\x1f\ud800"},
-            "half": {"a": "ä\ud800", "half": 1},
-            "umlaut": {"a": "ä"},
-            "large": {"a": 2**70},
-            "exact": {"a": 2**53 + 1},
+            "int": {"a": 1}, "float": {"a": 1.0}, "both": {"a": 1, "b.c": "x"}, "true": {"a": True},
+            "null": {"a": None}, "none": {"b": {"c": "x"}}, "text": {"a": "1"}, "tenth": {"a": 0.1},
+            "items": {"a": [1, {"b": 2}]}, "object": {"a": {"b": [1]}}, "nul": {"a": "x\0y"},
+            "odd": {"a": "x", "more": "\0\x1f\ud800"}, "half": {"a": "ä\ud800", "half": 1},
+            "umlaut": {"a": "ä"}, "large": {"a": 2**70}, "exact": {"a": 2**53 + 1},
             "list": {"ä": 1, '"': 1, "": 1},
-        }
+        }  # fmt: skip
         for id, value in values.items():
             documents.put(id, value)
         listed = documents.list(where=where, newest_first=False)

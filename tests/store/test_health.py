@@ -116,13 +116,10 @@ def test_one_that_is_newer_or_of_version_1_is_left_alone(
 ], ids=["none", "healthy", "oldest", "newer", "damaged"])  # fmt: skip
 def test_postgresql_is_asked(answers: dict[str, list[Any]], health: StoreHealth | None) -> None:
     by_query: dict[str, list[Any]] = {
-        "SELECT tablename": ["meta", "conversations", "other"],
-        "SELECT value": [str(VERSION)],
+        "SELECT tablename": ["meta", "conversations", "other"], "SELECT value": [str(VERSION)],
         "SELECT pg_total_relation_size('meta') + pg_total_relation_size('conversations')": [7],
-        "SELECT count": [2],
-        "SELECT id FROM": [],
-        **answers,
-    }
+        "SELECT count": [2], "SELECT id FROM": [], **answers,
+    }  # fmt: skip
 
     def ask(query: str) -> list[Any]:
         [result] = [answer for start, answer in by_query.items() if query.startswith(start)]
@@ -286,15 +283,9 @@ class TestDoctor:
             place = usual.location
         checks = checked(terminal)
         assert checks == {
-            "what": "store",
-            "status": "ok",
-            "found": f"{place}: none yet",
-            "fix": "",
-            "place": place,
-            "bytes": None,
-            "version": None,
-            "conversations": None,
-        }
+            "what": "store", "status": "ok", "found": f"{place}: none yet", "fix": "",
+            "place": place, "bytes": None, "version": None, "conversations": None,
+        }  # fmt: skip
         assert not Path(place).parent.exists()
 
     def test_a_damaged_conversation_is_repaired(self, terminal: Terminal) -> None:

@@ -185,10 +185,7 @@ _REPLIES: dict[str, dict[str, Any]] = {
         "status": "completed",
         "output": [
             {
-                "type": "message",
-                "id": "m",
-                "role": "assistant",
-                "status": "completed",
+                "type": "message", "id": "m", "role": "assistant", "status": "completed",
                 "content": [{"type": "output_text", "text": "found", "annotations": []}],
             },
             {"type": "function_call", "call_id": "f", "name": "look", "arguments": '{"a": 1}'},
@@ -200,7 +197,7 @@ _REPLIES: dict[str, dict[str, Any]] = {
             "output_tokens_details": {"reasoning_tokens": 1},
         },
     },
-}
+}  # fmt: skip
 _ENDS: dict[str, dict[str, Any]] = {
     "openai-chat": {"choices": [{"message": {"content": "done"}, "finish_reason": "stop"}]},
     "anthropic-messages": {

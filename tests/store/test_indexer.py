@@ -29,11 +29,8 @@ from genai_host_testing.internal.stores import begin
 NOON = 1_893_499_200.0
 ROUTE: dict[str, Any] = {"model": "m", "provider": "p", "dialect": "d"}
 TOKENS: dict[str, Any] = {
-    "input_tokens": 4,
-    "output_tokens": 3,
-    "cached_tokens": 2,
-    "reasoning_tokens": 1,
-}
+    "input_tokens": 4, "output_tokens": 3, "cached_tokens": 2, "reasoning_tokens": 1,
+}  # fmt: skip
 
 
 @pytest.fixture

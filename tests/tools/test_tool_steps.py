@@ -203,13 +203,9 @@ class TestSteps:
         done, missing = last.answer.details
         assert (done.kind, done.title) == ("call_tool", "tool react")
         assert done.data == {
-            "tool": "react",
-            "id": "0",
-            "arguments": {"say": "x"},
-            "text": "done",
-            "failed": False,
+            "tool": "react", "id": "0", "arguments": {"say": "x"}, "text": "done", "failed": False,
             "reactions": [{"type": "message", "message": "hi"}],
-        }
+        }  # fmt: skip
         assert missing.title == "tool none failed"
         assert missing.data["failed"] is True
         assert "unknown tool 'none'" in missing.data["text"]

@@ -116,19 +116,13 @@ class Hosts:
         **settings: Any,
     ) -> Host:
         environment = {
-            "OPENAI_API_KEY": key,
-            "OPENAI_BASE_URL": f"{self._url}/v1",
-            "AZURE_OPENAI_API_KEY": key,
-            "AZURE_OPENAI_ENDPOINT": self._url,
+            "OPENAI_API_KEY": key, "OPENAI_BASE_URL": f"{self._url}/v1",
+            "AZURE_OPENAI_API_KEY": key, "AZURE_OPENAI_ENDPOINT": self._url,
             "GENAI_HOST_PROVIDERS__AZURE__API_KEY": key,
-            "GENAI_HOST_PROVIDERS__DATED__API_KEY": key,
-            "ANTHROPIC_API_KEY": key,
-            "ANTHROPIC_BASE_URL": self._url,
-            "GEMINI_API_KEY": key,
-            "GOOGLE_GEMINI_BASE_URL": self._url,
-            "OLLAMA_API_KEY": key,
-            "OLLAMA_HOST": self._url,
-        }
+            "GENAI_HOST_PROVIDERS__DATED__API_KEY": key, "ANTHROPIC_API_KEY": key,
+            "ANTHROPIC_BASE_URL": self._url, "GEMINI_API_KEY": key,
+            "GOOGLE_GEMINI_BASE_URL": self._url, "OLLAMA_API_KEY": key, "OLLAMA_HOST": self._url,
+        }  # fmt: skip
         for name in VARIABLES:
             self._monkeypatch.delenv(name, raising=False)
         for name, value in environment.items():

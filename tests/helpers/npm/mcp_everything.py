@@ -40,13 +40,10 @@ MARKED = {
     }
 }
 ASKING = (
-    "test_elicitation",
-    "test_input_required_result_elicitation",
-    "test_input_required_result_request_state",
-    "test_input_required_result_tampered_state",
-    "test_missing_capability",
-    "test_streaming_elicitation",
-)
+    "test_elicitation", "test_input_required_result_elicitation",
+    "test_input_required_result_request_state", "test_input_required_result_tampered_state",
+    "test_missing_capability", "test_streaming_elicitation",
+)  # fmt: skip
 """Those that ask for approval: it is that for which the server asks the client."""
 
 

@@ -15,10 +15,6 @@ DATA = {
 
 
 CHART = {
-    "type": "chart",
-    "display-type": "bar",
-    "title": "Sales",
-    "label": "month",
-    "values": ["north", "south"],
-    **DATA,
-}
+    "type": "chart", "display-type": "bar", "title": "Sales", "label": "month",
+    "values": ["north", "south"], **DATA,
+}  # fmt: skip

@@ -47,12 +47,9 @@ def left(request: RouteRequest, host: Host) -> RouteResponse:
 def plain() -> Application:
     routes = [HttpRoute("GET", f"/{each}", f"{__name__}:{each}") for each in _ROUTES]
     plugins = {
-        "dialects": dialects,
-        "openai": genai_wire_openai,
-        "mock": genai_vendor_mock,
-        "chat": genai_feature_chat,
-        "routes": InlinePlugin(http_routes=routes),
-    }
+        "dialects": dialects, "openai": genai_wire_openai, "mock": genai_vendor_mock,
+        "chat": genai_feature_chat, "routes": InlinePlugin(http_routes=routes),
+    }  # fmt: skip
     return Application(Host(config=Config(), discovery=StaticPlugins(plugins)))
 
 

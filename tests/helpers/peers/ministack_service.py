@@ -63,12 +63,9 @@ def use_ministack(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     environment: Mapping[str, str] = {
-        "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": url,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test", "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-    }
+    }  # fmt: skip
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
