@@ -127,8 +127,7 @@ def test_a_vendor_in_a_few_lines_answers(host: Host, service: FakeService, strea
 
 
 def test_a_whole_reply_instead_of_a_stream_is_an_answer_as_well(host: Host) -> None:
-    events = host.open("chat", "m@acme").stream("hi")
-    assert "".join(event.text for event in events) == "hello"
+    assert "".join(event.text for event in host.open("chat", "m@acme").stream("hi")) == "hello"
 
 
 def test_it_says_what_is_missing(make_host: MakeHost, service: FakeService) -> None:
@@ -148,8 +147,7 @@ def test_a_key_may_be_sent_in_another_way(
     make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ACME_KEY", f" {KEY}\n")
-    host = make_host(acme=acme(service, auth_header="x-api-key: {key}"))
-    host.open("chat", "m@acme").say("hi")
+    make_host(acme=acme(service, auth_header="x-api-key: {key}")).open("chat", "m@acme").say("hi")
     assert service.requests[0].headers["x-api-key"] == KEY
 
 

@@ -108,8 +108,7 @@ def assembled(*pieces: Piece, parameter: str = "") -> list[Call]:
     assembler = ToolCallAssembler()
     for index, id, name, arguments in pieces:
         assembler.add(index=index, id=id, name=name, arguments=arguments, parameter=parameter)
-    calls = assembler.calls()
-    return [(call.id, call.name, call.malformed or call.arguments) for call in calls]
+    return [(call.id, call.name, call.malformed or call.arguments) for call in assembler.calls()]
 
 
 def unnamed(second: str) -> list[Call]:

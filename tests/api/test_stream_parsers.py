@@ -107,8 +107,7 @@ def test_what_is_cut_at_any_byte_gives_whole_events_alone(read: StreamParser, te
         counts.append(len(events))
     assert counts == sorted(counts)
     assert counts[-1] == len(expected)
-    last = text.rstrip().rfind(b"\n")
-    assert counts[last] < len(expected)
+    assert counts[text.rstrip().rfind(b"\n")] < len(expected)
 
 
 def _cut(text: bytes) -> Iterator[bytes]:
@@ -153,8 +152,7 @@ _WHOLE: list[tuple[bytes, object]] = [
 @pytest.mark.parametrize(("body", "parser"), _WHOLE)
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 def test_a_stream_is_known_by_how_it_begins(body: bytes, parser: object, size: int) -> None:
-    blocks = (body[at : at + size] for at in range(0, len(body), size))
-    chosen, rest = detect_parser(blocks)
+    chosen, rest = detect_parser(body[at : at + size] for at in range(0, len(body), size))
     assert chosen is parser
     assert b"".join(rest).lstrip(b"\xef\xbb\xbf") == body.lstrip(b"\xef\xbb\xbf")
 

@@ -87,13 +87,11 @@ RESULT = Completion(Message("assistant", "a"), "length", value=1, vendor_finish=
 
 
 def test_a_request_has_its_own_fields_and_the_models_id(dialect: Any) -> None:
-    passed = evolve(REQUEST, headers={"x-beta": "on"})
-    request = PassThrough(dialect, passed).prepare_request(CALL)
+    request = PassThrough(dialect, evolve(REQUEST, headers={"x-beta": "on"})).prepare_request(CALL)
     assert (request.operation, request.dialect, request.model_id) == ("chat", "wire", "model-1")
     assert (request.stream, request.headers) == (True, {"x-beta": "on"})
     assert request.body == {"model": "model-1", "seed": REQUEST.fields["seed"]}
-    without = PassThrough(dialect, evolve(REQUEST, fields={})).prepare_request(CALL)
-    assert without.body == {}
+    assert PassThrough(dialect, evolve(REQUEST, fields={})).prepare_request(CALL).body == {}
 
 
 @pytest.mark.parametrize(("variant", "name"), [({}, "most"), ({"limit": "maximum"}, "maximum")])

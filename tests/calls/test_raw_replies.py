@@ -19,8 +19,7 @@ HEAD = "--- 2026-01-01T00:00:00+00:00 m@p "
 def test_replies_are_added_with_time_and_model(tmp_path: Path, clock: ManualClock) -> None:
     named = tmp_path / "a" / "b" / "x.txt"
     for text in ("one", "two\nlines"):
-        replies = RawReplies(str(named), "0a0a0a0a", clock)
-        assert replies.add("m@p", text) == str(named)
+        assert RawReplies(str(named), "0a0a0a0a", clock).add("m@p", text) == str(named)
     assert named.read_text() == f"{HEAD}0a0a0a0a\none\n{HEAD}0a0a0a0a\ntwo\nlines\n"
     if sys.platform != "win32":
         assert stat.S_IMODE(named.stat().st_mode) == 0o600

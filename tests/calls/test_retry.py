@@ -219,16 +219,14 @@ class TestHowLong:
 
     def test_long_retry_after_is_not_waited_for(self) -> None:
         error = RateLimited("x", retry_after=86_400)
-        service = Service(a=[error], b=["yes"])
-        assert attempt(service, "a", "b") == "yes"
+        assert attempt(Service(a=[error], b=["yes"]), "a", "b") == "yes"
         assert attempt(Service(a=[error]), "a").retry_after == 86_400
 
     def test_waiting_ends_when_the_call_is_cancelled(self) -> None:
         clock, limits = ManualClock(), Cancellation()
         service = Service(a=[RateLimited("x", retry_after=50)])
         with ThreadPoolExecutor(1) as pool:
-            retry = Retry(clock, NO_WAIT)
-            pending = pool.submit(answer, retry, service, routes("a"), limits)
+            pending = pool.submit(answer, Retry(clock, NO_WAIT), service, routes("a"), limits)
             clock.wait_for_alarms(1)
             limits.cancel()
             with pytest.raises(Cancelled):

@@ -127,8 +127,7 @@ def test_an_answer_is_held_to_the_schema_of_the_dialect_that_it_came_in() -> Non
     completion = evolve(completion_of("x"), route=RouteInfo("m", "p", "b"))
     first, second = ({f"nights-{dialect}": 3} for dialect in "ab")
     request, answers = Stay.llm_schema("a"), Answers("f")
-    built = answers.built(Answer("x", data=second), request, Stay, completion)
-    assert built.data.nights == 3
+    assert answers.built(Answer("x", data=second), request, Stay, completion).data.nights == 3
     with pytest.raises(OutputValidationError):
         answers.built(Answer("x", data=first), request, Stay, completion)
     assert answers.built(Answer("x", data=first), request, Stay).data.nights == 3

@@ -523,8 +523,7 @@ class TestDefaults:
         error = refused(catalog(SECOND), None)
         assert "no default model for chat" in str(error)
         assert "--model" in error.hint
-        why = "the provider second has no default model"
-        assert why in str(refused(catalog(), None, "second"))
+        assert "the provider second has no default model" in str(refused(catalog(), None, "second"))
 
     def test_a_default_that_is_elsewhere_spoils_no_other(self) -> None:
         joined = catalog(served("a", default_models={"chat": "claude@first"}), FIRST)

@@ -185,8 +185,7 @@ class TestInstalled:
 
     def test_it_is_what_calls_cost_by(self, make_host: MakeHost) -> None:
         host = scripted(make_host, reply(), prices=None, seller="openai")
-        cost = host.open("chat", "script/gpt-4o").say("hi").cost
-        assert cost == Cost(0.0035, known=1)
+        assert host.open("chat", "script/gpt-4o").say("hi").cost == Cost(0.0035, known=1)
 
 
 class TestCaps:
@@ -333,13 +332,11 @@ class TestFailures:
     def test_a_call_that_was_refused_costs_nothing(self, make_host: MakeHost) -> None:
         patience = RetryPolicy(max_attempts=2, min_backoff=0)
         host = scripted(make_host, {"status": 503}, reply(), reply(), patience=patience)
-        answer = host.open("twice", "script/m").say("hi")
-        assert answer.cost == Cost(4.4, known=2)
+        assert host.open("twice", "script/m").say("hi").cost == Cost(4.4, known=2)
 
     def test_of_a_call_that_broke_off_it_is_unknown(self, make_host: MakeHost) -> None:
         host = scripted(make_host, {"text": "a b", "fault": "cut", "pieces": 1}, reply())
-        answer = host.open("twice", "script/m").say("hi")
-        assert answer.cost == Cost(2.2, known=1, unknown=1)
+        assert host.open("twice", "script/m").say("hi").cost == Cost(2.2, known=1, unknown=1)
 
     @pytest.mark.part
     def test_errors_amid_a_stream(self, make_host: MakeHost, service: FakeService) -> None:
@@ -389,8 +386,7 @@ def test_it_stays_as_it_was_when_a_turn_is_replayed(make_host: MakeHost) -> None
     first = conversation.say("hi")
     assert isinstance(conversation.record, InMemoryRecord)
     table.dollars.clear()
-    entries = list(conversation.record.entries)[:-1]
-    again = host.reopen(InMemoryRecord(entries)).resume()
+    again = host.reopen(InMemoryRecord(list(conversation.record.entries)[:-1])).resume()
     assert again.cost == first.cost == Cost(2.2, known=1, unknown=1)
     assert again.details == first.details
 
@@ -399,8 +395,7 @@ class TestStore:
     def test_a_conversations_cost_stays(self, make_host: MakeHost, make_store: MakeStore) -> None:
         store = make_store()
         replies = [reply(), {"status": 400}, {"text": "a b", "fault": "cut", "pieces": 1}, reply()]
-        host = scripted(make_host, *replies, store=store)
-        conversation = host.open("twice", "script/m")
+        conversation = scripted(make_host, *replies, store=store).open("twice", "script/m")
         conversation.say("hi")
         conversation.say("hi")
         conversation.undo()
@@ -411,13 +406,11 @@ class TestStore:
         assert costs == [pytest.approx(2.2), 0.0, None, pytest.approx(2.2)]
 
     def test_one_without_calls_cost_nothing(self, make_host: MakeHost, store: Store) -> None:
-        id = make_host(store=store).open("chat", "mock").id
-        assert store.summary(id).cost == Cost()
+        assert store.summary(make_host(store=store).open("chat", "mock").id).cost == Cost()
 
     @pytest.mark.parametrize("cost", [-1, 10**400, True, "1"])
     def test_imported_costs_are_checked(self, make_host: MakeHost, store: Store, cost: Any) -> None:
-        host = scripted(make_host, reply(), store=store)
-        conversation = host.open("chat", "script/m")
+        conversation = scripted(make_host, reply(), store=store).open("chat", "script/m")
         conversation.say("hi")
         exported = store.export(conversation.id)
         [ended] = [each for each in exported["entries"] if each["entry"] == "step_ended"]

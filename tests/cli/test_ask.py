@@ -111,8 +111,7 @@ def test_piped_output_is_exact(terminal: Terminal, script: Any, option: tuple[st
 
 
 def test_what_cannot_be_encoded_is_escaped(terminal: Terminal) -> None:
-    schema = '{"type": "string"}'
-    code, out, err = terminal("ask -p mock", '"a \\ud800 b"', "--schema", schema)
+    code, out, err = terminal("ask -p mock", '"a \\ud800 b"', "--schema", '{"type": "string"}')
     assert (code, out, err) == (0, '"a \\ud800 b"\n', "")
 
 
@@ -138,8 +137,7 @@ class TestSchema:
         file = tmp_path / "schema.json"
         file.write_text(json.dumps(self.SCHEMA))
         schema = str(file) if as_file else json.dumps(self.SCHEMA)
-        out = terminal.out("ask -p script x --schema", schema)
-        assert json.loads(out) == {"n": [1, "é"]}
+        assert json.loads(terminal.out("ask -p script x --schema", schema)) == {"n": [1, "é"]}
 
     def test_an_answer_that_does_not_fit_is_an_error(self, terminal: Terminal, script: Any) -> None:
         script(["no json"])
@@ -151,8 +149,7 @@ class TestOptions:
     def test_parameters_system_prompt_and_settings(self, terminal: Terminal) -> None:
         options = "--param temperature=0.5 --setting history_turns=3"
         further = ("--param", 'stop=["a"]', "--system", "Be brief.")
-        answer = terminal.json(f"ask -p mock x {options}", *further)
-        [prompt] = answer["details"]
+        [prompt] = terminal.json(f"ask -p mock x {options}", *further)["details"]
         assert prompt["data"]["added"][0]["content"][0]["text"] == "Be brief."
 
     @pytest.mark.parametrize(("arguments", "code", "says"), [
@@ -179,8 +176,7 @@ class TestOptions:
     def test_a_support_model_extracts_the_data(self, terminal: Terminal, script: Any) -> None:
         script(["in words", '{"n": 1}'])
         schema = '{"type": "object"}'
-        role = "support=mock@script"
-        code, out, _ = terminal("ask -p script x --schema", schema, "--role", role)
+        code, out, _ = terminal("ask -p script x --schema", schema, "--role", "support=mock@script")
         assert (code, json.loads(out)) == (0, {"n": 1})
 
 

@@ -102,8 +102,7 @@ def test_wrong_options(
     terminal: Terminal, source: Path, options: str, code: int, error: str
 ) -> None:
     for provider in ("", "-p mock"):
-        command = f"batch run {options} {provider}"
-        assert error in terminal.error(command, str(source), code=code)
+        assert error in terminal.error(f"batch run {options} {provider}", str(source), code=code)
     assert "missing.jsonl" in terminal.error("batch run missing.jsonl", code=2)
 
 

@@ -235,8 +235,7 @@ def test_files_go_with_the_next_message(terminal: Terminal, script: Any, tmp_pat
         terminal, "x", f"/attach {file}", f"/attach {file}", "y", "/attach", "/attach not-there",
         f"/save {saved}", options=("-a", file),
     )  # fmt: skip
-    messages = json.loads(saved.read_text())
-    assert [len(message["content"]) for message in messages] == [2, 1, 2, 1]
+    assert [len(message["content"]) for message in json.loads(saved.read_text())] == [2, 1, 2, 1]
     assert "/attach FILE" in err
     assert "cannot read 'not-there'" in err
 

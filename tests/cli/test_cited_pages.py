@@ -26,8 +26,7 @@ IN_MARKDOWN = f"{TEXT}\n\nSources:\n\n1. {PAGE['title']} <{PAGE['url']}>\n"
 def cited(terminal: Terminal, service: FakeService) -> Terminal:
     """A command line whose default model is at a service that cites a page."""
     gate = {"type": "openai-compatible", "base_url": service.url, "models": {"x": "m"}}
-    config = {"defaults": {"model": "x"}, "providers": {"gate": gate}}
-    terminal.configure(tomlkit.dumps(config))
+    terminal.configure(tomlkit.dumps({"defaults": {"model": "x"}, "providers": {"gate": gate}}))
     service.replies = [SERVICES["chat"][0](True)]
     return terminal
 

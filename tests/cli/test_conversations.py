@@ -62,8 +62,7 @@ class TestList:
 
     def test_piped_it_is_a_line_with_tabs_for_each(self, terminal: Terminal) -> None:
         id = create(*turn(0, HOSTILE), models={"main": "m", "judge": "j"})
-        out = terminal.out("conversations list")
-        [line] = out.splitlines()
+        [line] = terminal.out("conversations list").splitlines()
         listed, when, title, *rest = line.split("\t")
         assert listed == id
         assert datetime.strptime(when, "%Y-%m-%d %H:%M").year > 2000  # noqa: DTZ007 - a local one
@@ -309,8 +308,7 @@ class TestExport:
 
     def test_a_missing_file_is_noted(self, terminal: Terminal) -> None:
         paper = File(data=b"%PDF" * 5000, media_type="application/pdf", name="paper.pdf")
-        message = Message("user", ["read", paper])
-        create(TurnStarted(0, message, "1", 0), TurnEnded(0, Answer("a")))
+        create(TurnStarted(0, Message("user", ["read", paper]), "1", 0), TurnEnded(0, Answer("a")))
         with Store() as store:
             for file in Path(f"{store.location}.blobs").glob("*/*"):
                 file.unlink()
@@ -331,8 +329,7 @@ class TestExport:
     ) -> None:
         create(*turn(0))
         file = tmp_path / name
-        exported = terminal("conversations export last -o", str(file))
-        assert exported == (0, "", f"written: {file}\n")
+        assert terminal("conversations export last -o", str(file)) == (0, "", f"written: {file}\n")
         assert file.read_text().startswith(begins)
         if os.name == "posix":
             assert stat.S_IMODE(file.stat().st_mode) == 0o600

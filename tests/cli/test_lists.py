@@ -72,8 +72,7 @@ class TestPlugins:
         assert rows["mock"]["distribution"] == "genai-vendor-mock"
 
     def test_check_loads_them(self, terminal: Terminal) -> None:
-        rows = terminal.json("plugins check")
-        assert {row["status"] for row in rows} == {"loaded"}
+        assert {row["status"] for row in terminal.json("plugins check")} == {"loaded"}
         [row] = terminal.json("plugins check chat")
         assert row["provides"] == {"features": ["chat", "chat-model"]}
 

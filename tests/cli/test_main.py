@@ -39,8 +39,7 @@ class TestConfig:
 
     def test_it_holds_for_the_commands_of_plugins(self, terminal: Terminal, mine: Path) -> None:
         mine.write_text("nonsense = 1")
-        err = terminal.error("--config", str(mine), "local", "list")
-        assert "unknown key 'nonsense'" in err
+        assert "unknown key 'nonsense'" in terminal.error("--config", str(mine), "local", "list")
 
     def test_one_host_is_made_and_closed(self, terminal: Terminal) -> None:
         calls: list[str] = []

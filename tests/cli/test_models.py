@@ -13,8 +13,7 @@ from genai_host.config import ModelConfig, read_config
 
 
 def listed(terminal: Terminal) -> dict[str, dict[str, Any]]:
-    rows = terminal.json("models")
-    return {row["name"]: row for row in rows if row["configuration"]}
+    return {row["name"]: row for row in terminal.json("models") if row["configuration"]}
 
 
 @pytest.mark.part

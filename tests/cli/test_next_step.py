@@ -251,7 +251,6 @@ def test_item_5_command_of_a_plugin(terminal: Terminal, is_installed: bool, hint
 
 def test_the_commands_of_our_plugins_are_known() -> None:
     with Host(config=Config()) as host:
-        commands = host.registry.commands
-        owners = {name: host.registry.owner("command", name) for name in commands}
+        owners = {name: host.registry.owner("command", name) for name in host.registry.commands}
         places = {each.name: each.distribution for each in PluginIndex().plugins()}
     assert {name: places[owner] for name, owner in owners.items()} == COMMANDS_OF_PLUGINS

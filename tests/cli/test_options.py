@@ -45,8 +45,7 @@ _ALL_OPTIONS = """
 def test_options_reach_the_command_by_name() -> None:
     usual: dict[str, Any] = dict.fromkeys(("model", "provider", "feature", "system", "max_cost"))
     usual |= {name: [] for name in ("roles", "params", "settings", "tools", "attach")}
-    nothing = CliRunner().invoke(command, [])
-    assert json.loads(nothing.output) == {**usual, "no_tools": False}
+    assert json.loads(CliRunner().invoke(command, []).output) == {**usual, "no_tools": False}
     everything = CliRunner().invoke(command, _ALL_OPTIONS.split())
     assert json.loads(everything.output) == {
         "model": "M", "provider": "P", "feature": "F", "roles": ["a=b", "c=d"], "system": "S",

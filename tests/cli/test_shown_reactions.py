@@ -142,10 +142,8 @@ class TestText:
         assert terminal("conversations resume last 1") == (0, "done\n" + SHOWN, PICTURES)
 
     def test_an_agent_shows_it_after_an_approval(self, terminal: Terminal, script: Any) -> None:
-        asks = {"text": "", "tool_calls": [{"id": "1", "name": "look", "arguments": {}}]}
-        script([asks, "done"])
-        lines = "hi\n/resume true\n"
-        code, out, _ = terminal("chat -f agent -p script", stdin=lines)
+        script([{"text": "", "tool_calls": [{"id": "1", "name": "look", "arguments": {}}]}, "done"])
+        code, out, _ = terminal("chat -f agent -p script", stdin="hi\n/resume true\n")
         assert (code, out) == (0, "done\n\nby approval\n" + "w" * 59 + "…\n")
 
 
@@ -167,8 +165,7 @@ class TestJson:
         assert len(err.splitlines()) == len(os.listdir(folder)) == 2
 
     def test_an_answer_that_is_json_stays_so(self, terminal: Terminal) -> None:
-        schema = '{"type": "array"}'
-        code, out, err = terminal("ask -f sees seen --schema", schema)
+        code, out, err = terminal("ask -f sees seen --schema", '{"type": "array"}')
         assert (code, json.loads(out)) == (0, [1])
         assert SHOWN in err
 

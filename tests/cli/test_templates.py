@@ -31,8 +31,7 @@ def write(folder: Path) -> Any:
 
 def sent(terminal: Terminal, *arguments: str, stdin: str = "") -> list[dict[str, Any]]:
     """The messages of the prompt that `ask` made of it."""
-    out = terminal.out("ask", *arguments, "--json", stdin=stdin)
-    [prompt] = json.loads(out)["details"]
+    [prompt] = json.loads(terminal.out("ask", *arguments, "--json", stdin=stdin))["details"]
     messages: list[dict[str, Any]] = prompt["data"]["added"]
     return messages
 

@@ -87,8 +87,7 @@ def test_a_terminal_gets_what_is_safe_unless_it_is_asked_for_raw() -> None:
         echo("\x1b[1mb", end="", raw=True)
         echo("", end="!")
     assert screen.bytes.getvalue().decode() == "␛[2Ja␍\n\x1b[1mb!"  # without a flush
-    streams = (None, io.StringIO(), Screen())
-    assert [is_terminal(each) for each in streams] == [False, False, True]
+    assert [is_terminal(each) for each in (None, io.StringIO(), Screen())] == [False, False, True]
 
 
 @pytest.mark.parametrize("raw", [False, True])
@@ -183,8 +182,7 @@ def test_note_without_standard_error(monkeypatch: pytest.MonkeyPatch, stream: An
 
 
 def test_reading_lines_leaves_the_input_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = io.TextIOWrapper(io.BytesIO(b"a\r\n\nb\nc"), "utf-8")
-    monkeypatch.setattr("sys.stdin", source)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\r\n\nb\nc"), "utf-8"))
     lines = piped_lines()
     assert [next(lines), next(lines), next(lines)] == ["a", "", "b"]
     del lines

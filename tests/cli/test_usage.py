@@ -122,8 +122,7 @@ def test_json_says_who_counted(terminal: Terminal) -> None:
 
 @pytest.mark.part
 def test_who_cannot_count_is_named(terminal: Terminal) -> None:
-    out = terminal.out("routes explain smollm2@local --operation count --json")
-    (row,) = json.loads(out)
+    (row,) = json.loads(terminal.out("routes explain smollm2@local --operation count --json"))
     assert (row["for"], row["runs"]) == ("count", False)
     err = terminal.error("tokens hi -m smollm2@local")
     assert err.startswith("error: smollm2@local cannot run:")

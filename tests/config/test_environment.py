@@ -202,8 +202,7 @@ class TestSafeMode:
         ("value", "safe"), [("1", True), ("yes", True), ("0", False), ("", False)]
     )
     def test_the_environment_alone_says_so(self, value: str, safe: bool) -> None:
-        config = read_config(environ={"GENAI_HOST_SAFE": value})
-        assert config == Config(safe=safe)
+        assert read_config(environ={"GENAI_HOST_SAFE": value}) == Config(safe=safe)
 
     @pytest.mark.parametrize("value", ["1", "maybe"])
     def test_configuration_not_in_order(self, monkeypatch: pytest.MonkeyPatch, value: str) -> None:

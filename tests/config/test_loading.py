@@ -475,8 +475,7 @@ def test_what_would_be_written_otherwise_than_it_is_meant_is_refused(file: Path)
     """What keeps the layout does not know how to put a table amid dotted keys."""
     before = 'providers.a.type = "x"\nproviders.a.limits.timeout = 1\n'
     file.write_text(before)
-    cannot = "in this way"
-    with pytest.raises(ConfigurationError, match=cannot), edit_config() as document:
+    with pytest.raises(ConfigurationError, match="in this way"), edit_config() as document:
         document["providers"]["b"] = {"type": "y"}
     assert file.read_text() == before
 

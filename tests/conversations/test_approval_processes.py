@@ -156,8 +156,7 @@ def test_another_process_lists_and_decides(processes: Processes) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("once is done; the user did not approve")
     assert processes.trace == {"once all": 1}
-    again = processes("conversations", "resume", id, "--yes")
-    assert again.returncode == 2
+    assert processes("conversations", "resume", id, "--yes").returncode == 2
     assert processes.trace == {"once all": 1}
 
 

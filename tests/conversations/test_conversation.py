@@ -141,8 +141,7 @@ class TestHistory:
                 raise GenaiError("failed")
             return Answer(str(number), state=number)
 
-        host = host_of(make_host, count, roles={})
-        conversation = host.open("f", state=10)
+        conversation = host_of(make_host, count, roles={}).open("f", state=10)
         assert conversation.say("a").text == "11"
         with pytest.raises(GenaiError):
             conversation.say("fail")
@@ -207,8 +206,7 @@ class TestBadAnswers:
             yield from ()
             return Answer("", new_messages=(Message("user", text) for text in "ab"))
 
-        host = host_of(make_host, respond, roles={})
-        conversation = host.open("f")
+        conversation = host_of(make_host, respond, roles={}).open("f")
         conversation.say("x")
         assert len(conversation.history) == 2
         assert replay(recorded(conversation).entries).history == conversation.history
@@ -248,8 +246,7 @@ class TestSaying:
         assert max(sizes[1:]) - min(sizes[1:]) < 20
 
     def test_events_come_as_the_answer_is_written(self, host: Host) -> None:
-        conversation = scripted(host, "one two three")
-        events = list(conversation.stream("hi"))
+        events = list(scripted(host, "one two three").stream("hi"))
         assert [event.text for event in events if event.text] == ["one", " two", " three"]
         assert [event.kind for event in events[-2:]] == ["step", "answer"]
         assert events[-1].answer is not None
@@ -275,8 +272,7 @@ class TestReturns:
     ])  # fmt: skip
     def test_data_is_of_the_class(self, host: Host, form: Any, expected: object) -> None:
         conversation = scripted(host, '{"name": "Oslo", "country": "Norway"}')
-        answer = conversation.say("a city", output_type=form)
-        assert answer.data == expected
+        assert conversation.say("a city", output_type=form).data == expected
         assert requests(host)[0]["schema"]["type"] == "object"
         assert len(conversation.history) == 2
 
@@ -311,8 +307,7 @@ class TestReturns:
             country = yield from Pause("country")
             return Answer("found", data={"name": "Oslo", "country": country})
 
-        host = host_of(make_host, respond, roles={})
-        conversation = host.open("f", output_type=of_conversation)
+        conversation = host_of(make_host, respond, roles={}).open("f", output_type=of_conversation)
         with pytest.raises(TurnPaused):
             conversation.say("hi", output_type=of_turn)
         assert conversation.resume("Norway").data == expected

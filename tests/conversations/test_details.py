@@ -99,8 +99,7 @@ def concurrent(turn: Turn[NoSettings]) -> FeatureSteps:
 
 
 def test_prompts_at_once_are_told_as_if_alone(make_host: MakeHost) -> None:
-    answer = host_of(make_host, concurrent).open("f", "mock").say("hi")
-    messages = list(added(answer.details))
+    messages = list(added(host_of(make_host, concurrent).open("f", "mock").say("hi").details))
     assert messages[:2] == [["hi", "shared", "a"], ["hi", "shared", "b"]]
     assert messages[-2:] == [["end"], []]
 

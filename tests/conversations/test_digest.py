@@ -115,8 +115,7 @@ STEPS: list[Step[Any]] = [
 
 
 def test_steps_that_differ_have_different_digests() -> None:
-    digests = {digest(step): step for step in STEPS}
-    assert len(digests) == len(STEPS)
+    assert len({digest(step): step for step in STEPS}) == len(STEPS)
 
 
 def test_a_step_that_is_made_again_has_the_same_digest() -> None:

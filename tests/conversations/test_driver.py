@@ -483,8 +483,7 @@ class TestCancelling:
     def test_cancelling_ends_a_read_and_does_not_ask(self, converse: Converse) -> None:
         reached = threading.Event()
 
-        respond = not_asked(Progress("begins"), says("x"))
-        conversation = converse(respond, [{"fault": "hang"}])
+        conversation = converse(not_asked(Progress("begins"), says("x")), [{"fault": "hang"}])
 
         def listen() -> None:
             for event in conversation.stream("hi"):
@@ -566,8 +565,7 @@ class TestWaiting:
         assert conversation.status == "paused"
         assert conversation.current_pause == Pause("approval", {"proposal": "pay 5"})
         assert conversation.history == ()
-        answer = conversation.resume({"ok": True})
-        assert answer.text == "pay 5: {'ok': True}"
+        assert conversation.resume({"ok": True}).text == "pay 5: {'ok': True}"
         assert converse.calls == 1
         assert conversation.status == "idle"
         assert len(conversation.history) == 2
@@ -590,8 +588,7 @@ class TestWaiting:
             message = yield from Pause("message", returns=Message)
             return Answer(message.text)
 
-        conversation = paused(converse(respond, roles={}))
-        assert conversation.resume(Message("user", "given")).text == "given"
+        assert paused(converse(respond, roles={})).resume(Message("user", "given")).text == "given"
 
     @pytest.mark.parametrize(
         "wrong", ["garbage", None, 1, object()], ids=["str", "none", "int", "object"]
@@ -656,8 +653,7 @@ class TestWaiting:
         conversation = paused(converse(self.respond, ["one", "two"]), "first")
         conversation.reset()
         assert (conversation.status, conversation.current_pause) == ("idle", None)
-        again = converse.host.reopen(recorded(conversation))
-        assert again.status == "idle"
+        assert converse.host.reopen(recorded(conversation)).status == "idle"
         paused(conversation, "second")
 
     def test_nothing_else_is_changed_meanwhile(self, converse: Converse) -> None:

@@ -51,8 +51,7 @@ def host(make_host: MakeHost) -> Host:
 
 def test_one_that_chats_must_be_named_others_not(host: Host, make_host: MakeHost) -> None:
     assert host.open("cast").say("hi").text == "embed main moderate"
-    named = host.open("cast", models={"judge": "fake"})
-    assert named.say("hi").text == "embed judge main moderate"
+    assert host.open("cast", models={"judge": "fake"}).say("hi").text == "embed judge main moderate"
     alone = make_host(cast=InlinePlugin(features=[FEATURE]))
     assert alone.open("cast", "mock").say("hi").text == "main"
 
@@ -84,8 +83,7 @@ def test_item_2_a_role_without_a_name_is_played_by_the_main_model(make_host: Mak
     assert host.open("council", provider="mock").say("private").text == "mock mock"
     assert elsewhere.calls == 0
     assert host.open("council").say("hi").text == "fake fake"
-    named = host.open("council", "mock", models={"critic": "fake"})
-    assert named.say("hi").text == "fake mock"
+    assert host.open("council", "mock", models={"critic": "fake"}).say("hi").text == "fake mock"
 
 
 def test_item_2_a_later_model_leaves_other_roles(make_host: MakeHost) -> None:

@@ -248,7 +248,6 @@ def test_parts_of_plugins_are_recorded_and_read_again(make_host: Any) -> None:
     host = make_host(places=InlinePlugin(parts=[Place]))
     conversation = host.open("chat", "mock")
     conversation.say(["where?", Place("Oslo")])
-    history = reopened(host, recorded(conversation)).history
-    assert history[0].content[1] == Place("Oslo")
+    assert reopened(host, recorded(conversation)).history[0].content[1] == Place("Oslo")
     with pytest.raises(ValidationError, match="unknown part 'place'"):
         InMemoryRecord.from_json(recorded(conversation).to_json(host.codec))

@@ -41,8 +41,7 @@ def test_another_message_takes_the_place_of_the_last(host: Host) -> None:
     conversation = scripted(host, *"abc")
     conversation.say("one")
     conversation.say("two")
-    events = list(conversation.stream("deux", regenerate=True))
-    assert events[-1].answer is not None
+    assert list(conversation.stream("deux", regenerate=True))[-1].answer is not None
     assert texts(conversation) == ["one", "a", "deux", "c"]
     assert conversation.last_message == Message("user", "deux")
 
@@ -100,8 +99,7 @@ def test_a_failed_turn_can_be_said_again_and_takes_nothing_back(host: Host) -> N
 
 @pytest.mark.parametrize("keep_history", [True, False])
 def test_it_is_said_as_it_was_with_all_its_parts(host: Host, keep_history: bool) -> None:
-    settings = {"keep_history": keep_history}
-    conversation = scripted(host, *"abc", settings=settings)
+    conversation = scripted(host, *"abc", settings={"keep_history": keep_history})
     message = Message("user", ["what is this?", Image(b"\x89PNG", "image/png")])
     conversation.say(message)
     for again in (conversation, reopened(host, recorded(conversation))):
@@ -143,8 +141,7 @@ def test_the_feature_sees_what_was_there_before_the_last_turn(make_host: MakeHos
 
 
 def test_nothing_can_be_said_again_before_anything_was_said(host: Host) -> None:
-    history = [Message("user", "q"), Message("assistant", "a")]
-    conversation = scripted(host, history=history)
+    conversation = scripted(host, history=[Message("user", "q"), Message("assistant", "a")])
     assert conversation.last_message is None
     for message in (None, "x"):
         with pytest.raises(ValidationError, match="no turn to send again"):
@@ -196,8 +193,7 @@ class TestReplaying:
         elsewhere = reopened(host, recorded(conversation))
         assert elsewhere.history == conversation.history
         assert elsewhere.last_message == conversation.last_message
-        entries = recorded(conversation).entries
-        started = [each for each in entries if isinstance(each, TurnStarted)]
+        started = [each for each in recorded(conversation).entries if isinstance(each, TurnStarted)]
         assert [each.history for each in started] == [0, 2, 2, 2, 2]
         assert [each.again for each in started] == [False, False, True, True, True]
 

@@ -157,8 +157,7 @@ class TestGoingOn:
         conversation = host.open("f")
         assert conversation.say("x").text == "paid 5"
         record = self.cut(conversation, StepStarted, "call_function")
-        resumed = host.reopen(record)
-        assert resumed.resume().text == "unknown whether it was paid"
+        assert host.reopen(record).resume().text == "unknown whether it was paid"
         assert calls == [5]
         kept = [each for each in record.entries if isinstance(each, StepEnded)]
         assert [type(each.error) for each in kept] == [StepInterrupted]
@@ -220,8 +219,7 @@ class TestGoingOn:
         host = host_of(make_host, respond)
         conversation = scripted(host, {"status": 429}, feature="f")
         expected = conversation.say("x").text
-        record = self.cut(conversation, StepStarted, "now")
-        assert reopened(host, record).resume().text == expected
+        assert reopened(host, self.cut(conversation, StepStarted, "now")).resume().text == expected
 
     def test_an_approval_may_come_in_another_process(self, make_host: MakeHost) -> None:
         host = host_of(make_host, everything)
@@ -231,8 +229,7 @@ class TestGoingOn:
         assert elsewhere.current_pause == conversation.current_pause
         with pytest.raises(ConversationBusy):
             elsewhere.say("y")
-        answer = elsewhere.resume("yes")
-        assert answer.data["approved"] == "yes"
+        assert elsewhere.resume("yes").data["approved"] == "yes"
         assert [len(each.history) for each in (elsewhere, conversation)] == [2, 0]
 
     def test_what_nobody_waits_for_is_refused_there_too(self, make_host: MakeHost) -> None:

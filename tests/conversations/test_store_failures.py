@@ -72,8 +72,7 @@ def test_a_conversation_is_reopened(keeping: Host, kept: Store, make_host: MakeH
     conversation.say("two")
     assert [each.id for each in keeping.conversations()] == [conversation.id]
     with Store(kept.location) as store:
-        other = make_host(store=store)
-        again = other.conversation(conversation.id[:-2])
+        again = make_host(store=store).conversation(conversation.id[:-2])
         assert again.history == conversation.history
         assert again.models == conversation.models
         again.say("three")
@@ -252,8 +251,7 @@ class TestPartialText:
         assert isinstance(ended.error, Cancelled)
 
     def test_what_an_error_has_is_not_repeated(self, keeping: Host) -> None:
-        reply = {"text": "one two three", "fault": "cut", "pieces": 2}
-        conversation = scripted(keeping, reply)
+        conversation = scripted(keeping, {"text": "one two three", "fault": "cut", "pieces": 2})
         with pytest.raises(IncompleteReply):
             list(conversation.stream("hi"))
         ended = last_step(conversation)

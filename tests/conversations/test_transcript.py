@@ -201,8 +201,7 @@ FAILED = GenaiError("no")
 
 
 def turn(number: int, *then: Entry, again: bool = False) -> list[Entry]:
-    message = Message("user", f"message {number}")
-    return [TurnStarted(number, message, "1", 0, again=again), *then]
+    return [TurnStarted(number, Message("user", f"message {number}"), "1", 0, again=again), *then]
 
 
 def answered(number: int, again: bool = False) -> list[Entry]:

@@ -102,8 +102,7 @@ def test_the_codes_are_those_that_are_on_record() -> None:
         "ValidationError": "invalid_data",
     }  # fmt: skip
     for kind in CLASSES:
-        name = kind.__name__.removesuffix("Error")
-        usual = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+        usual = re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__.removesuffix("Error")).lower()
         assert kind.__dict__["code"] == irregular.get(kind.__name__, usual)
     assert len({kind.code for kind in CLASSES}) == len(CLASSES)
 
@@ -238,8 +237,7 @@ def test_an_error_of_a_plugin_is_read_as_its_class_or_the_one_above() -> None:
     error = Quota("no more", quota=3, retry_after=1.5, hint="pay")
     again = codec.from_json(codec.to_json(error), GenaiError)
     assert (type(again), again) == (Quota, error)
-    without_a_code = Throttled("slower", retry_after=2.0)
-    again = codec.from_json(codec.to_json(without_a_code), GenaiError)
+    again = codec.from_json(codec.to_json(Throttled("slower", retry_after=2.0)), GenaiError)
     assert again == RateLimited("slower", retry_after=2.0)
     data = {"code": "gone", "message": "no", "hint": "buy", "quota": 3, "retryable": True}
     gone = codec.from_json(data, GenaiError)

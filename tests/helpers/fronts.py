@@ -200,8 +200,7 @@ class Place:
     def turns(self) -> list[Any]:
         """Return the turns of the conversation that was used last."""
         listed = self.send("GET", "/api/v1/conversations").json()["data"]
-        conversation = self.send("GET", f"/api/v1/conversations/{listed[0]['id']}").json()
-        return list(conversation["turns"])
+        return list(self.send("GET", f"/api/v1/conversations/{listed[0]['id']}").json()["turns"])
 
 
 JSON = {"content-type": "application/json"}

@@ -55,8 +55,7 @@ class Api(ServedApi):
         return error
 
     def events(self, *contents: Any, **more: Any) -> list[dict[str, Any]]:
-        path = "streamGenerateContent?alt=sse"
-        reply = self.call(path, {"contents": list(contents), **more})
+        reply = self.call("streamGenerateContent?alt=sse", {"contents": list(contents), **more})
         assert reply.headers["content-type"] == "text/event-stream"
         *events, nothing = reply.text.split("\r\n\r\n")
         assert nothing == ""

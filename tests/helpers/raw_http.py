@@ -48,5 +48,4 @@ def exchange(url: str, data: bytes) -> bytes:
 
 def statuses(replies: bytes) -> list[int]:
     """Return the statuses of all replies, in order."""
-    heads = replies.split(b"HTTP/1.1 ")[1:]
-    return [int(head[:3]) for head in heads]
+    return [int(head[:3]) for head in replies.split(b"HTTP/1.1 ")[1:]]

@@ -154,6 +154,5 @@ def host(set_up: MakeHosts, service: FakeService) -> Host:
 def with_mine(service: FakeService) -> Config:
     """Return a configuration with an OpenAI-compatible service named `mine`."""
     settings = {"base_url": f"{service.url}/v1", "api_key": {"env": "MINE_API_KEY"}}
-    models = {"llama-3.3-70b": "llama"}
-    mine = provider_config("openai-compatible", models=models, **settings)
+    mine = provider_config("openai-compatible", models={"llama-3.3-70b": "llama"}, **settings)
     return Config(providers={"mine": mine})

@@ -56,8 +56,7 @@ class TestChoosing:
         assert "main, support" in caught.value.hint
 
     def test_a_feature_that_uses_no_model_takes_none(self, make_host: MakeHost) -> None:
-        feature = Feature("f", NoSettings, idle, roles={})
-        host = make_host(f=InlinePlugin(features=[feature]))
+        host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, idle, roles={})]))
         with pytest.raises(ConfigurationError, match="uses no model"):
             host.open("f", "mock")
         assert host.open("f").say("x").text == "done"
@@ -74,8 +73,7 @@ class TestChoosing:
     @pytest.mark.parametrize("model", [None, "own"])
     def test_main_is_a_role_as_others(self, host: Host, model: str | None) -> None:
         host.instances.add("more", "mock", models={"own": "x"})
-        opened = host.open("chat", model, models={"main": "own"})
-        assert opened.models == {"main": "own@more"}
+        assert host.open("chat", model, models={"main": "own"}).models == {"main": "own@more"}
         with pytest.raises(ConfigurationError, match="two models for the role main"):
             host.open("chat", "mock", models={"main": "own"})
 
@@ -113,8 +111,7 @@ class TestClosing:
     def test_a_turn_under_way_ends(self, make_host: MakeHost) -> None:
         host = make_host()
         host.instances.add("stuck", "mock", {"replies": [{"fault": "hang"}]})
-        conversation = host.open("chat", provider="stuck")
-        saying = in_background(conversation.say, "x")
+        saying = in_background(host.open("chat", provider="stuck").say, "x")
         while not saying.done():
             host.close()
             wait([saying], 0.05)

@@ -128,8 +128,7 @@ def test_a_reply_that_fills_a_read_is_read_in_larger_blocks() -> None:
 
 
 def test_the_longest_head_is_read() -> None:
-    start = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"
-    lines = [start, *[b"A: %s\r\n" % (b"x" * 995)] * 262]
+    lines = [b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n", *[b"A: %s\r\n" % (b"x" * 995)] * 262]
     lines.append(b"B: %s\r\n" % (b"x" * ((256 << 10) - len(b"".join(lines)) - 5)))
     received = response(*lines, b"\r\n")
     assert received.status == 0
@@ -140,8 +139,7 @@ def test_the_longest_head_is_read() -> None:
 @given(data=st.binary(max_size=3000), places=st.lists(st.integers(0, 3000)))
 def test_what_was_compressed_is_the_same_however_it_comes(data: bytes, places: list[int]) -> None:
     raw = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-    forms = {"gzip": gzip.compress(data), "deflate": zlib.compress(data)}
-    for encoding, packed in forms.items():
+    for encoding, packed in {"gzip": gzip.compress(data), "deflate": zlib.compress(data)}.items():
         assert b"".join(unpacked(cut_at(packed, places), encoding)) == data
     packed = raw.compress(data) + raw.flush()
     assert b"".join(unpacked([packed], "deflate")) == data

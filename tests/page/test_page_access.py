@@ -61,8 +61,7 @@ def host(make_chat_host: MakeChatHost) -> Host:
 def test_axe_finds_nothing(
     host: Host, visit: Visiting, check: Check, scheme: str, size: tuple[int, int]
 ) -> None:
-    viewport = {"width": size[0], "height": size[1]}
-    there = visit(host, color_scheme=scheme, viewport=viewport)
+    there = visit(host, color_scheme=scheme, viewport={"width": size[0], "height": size[1]})
     page = there.page
     expect(page.get_by_label("Feature")).to_have_value("chat")
     check(there, "empty")
@@ -202,8 +201,7 @@ def test_whole_answers_are_said_and_not_pieces(host: Host, visit: Visiting) -> N
     there.hear("a long enough answer that comes in many pieces, one after the other")
     expect(there.announcements).to_contain_text("Answer: a long enough answer")
     assert len(there.page.evaluate("window.said")) == 1
-    live = there.page.locator("main [aria-live]:not([aria-live=off])")
-    expect(live).to_have_count(0)
+    expect(there.page.locator("main [aria-live]:not([aria-live=off])")).to_have_count(0)
 
 
 class TestANarrowScreen:

@@ -92,8 +92,7 @@ def test_code_is_shown_with_what_it_gave(assisted: Assisted, visit: Visiting) ->
     for _ in range(2):
         expect(there.answer(turn)).to_contain_text("out.csv")
         turn.locator(".call summary").click()
-        blocks = turn.locator(".call pre")
-        expect(blocks).to_have_text(["print(6 * 7)", "42"])
+        expect(turn.locator(".call pre")).to_have_text(["print(6 * 7)", "42"])
         picture = turn.get_by_role("img", name="Picture 1 that the code made")
         expect(picture).to_have_js_property("naturalWidth", 1)
         with there.page.expect_download() as download:
@@ -186,8 +185,7 @@ class TestThreads:
         listed.last.click()
         expect(there.page.locator(".bubble")).to_have_text(["first", "second"])
         expect(there.answer(there.turns)).to_have_text(["heard first", "heard second"])
-        turn = there.hear("third")
-        expect(there.answer(turn)).to_have_text("heard third")
+        expect(there.answer(there.hear("third"))).to_have_text("heard third")
 
     def test_that_are_gone_are_forgotten(self, assisted: Assisted, visit: Visiting) -> None:
         there = visit(assisted(lambda prompt: "yes"))
@@ -201,8 +199,7 @@ class TestThreads:
         there.open("#/assistants")
         listed = there.page.get_by_role("list", name="Threads with Echo").get_by_role("link")
         expect(listed).to_have_text(["second"])
-        stored = there.page.evaluate("localStorage.getItem('genai-host-threads')")
-        assert thread not in stored
+        assert thread not in there.page.evaluate("localStorage.getItem('genai-host-threads')")
 
     def test_are_shown_from_their_end(self, assisted: Assisted, visit: Visiting) -> None:
         there = visit(assisted(lambda prompt: f"heard {prompt.text}"))

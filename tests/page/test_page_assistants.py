@@ -74,8 +74,7 @@ def test_without_the_plugin_nothing_is_shown(there: Visit) -> None:
         there.page.reload()
     assert response.value.status == 404
     there.page.evaluate("() => fetch('api/v1').then((reply) => reply.text())")
-    link = there.page.get_by_role("link", name="Assistants", include_hidden=True)
-    expect(link).to_be_hidden()
+    expect(there.page.get_by_role("link", name="Assistants", include_hidden=True)).to_be_hidden()
     expect(there.page.get_by_role("link", name="Providers")).to_be_visible()
 
 
@@ -97,8 +96,7 @@ def test_axe_finds_nothing(
     there = visit(assisted(answer), color_scheme=scheme, viewport=viewport)
     card = begin(there, "Geographer", files=FILE)
     check(there, "new")
-    turn = there.hear("how long?")
-    expect(turn.get_by_role("list", name="sources")).to_be_visible()
+    expect(there.hear("how long?").get_by_role("list", name="sources")).to_be_visible()
     for summary in there.page.locator("main summary:visible").all():
         summary.click()
     expect(there.page.locator("main dl")).to_contain_text("rivers.txt")

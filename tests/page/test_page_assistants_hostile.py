@@ -17,10 +17,8 @@ from genai_host_testing.internal.agents import Counting, calls
 
 def test_names_and_instructions(assisted: Assisted, visit: Visiting) -> None:
     there = trapped(visit(assisted(lambda prompt: "yes")))
-    name = f"{HOSTILE[1]}\u202e"
-    data = {"model": "fake", "name": name, "instructions": " ".join(HOSTILE)}
-    ask = there.page.request
-    id = ask.post(f"{there.url}/v1/assistants", data=data).json()["id"]
+    data = {"model": "fake", "name": f"{HOSTILE[1]}\u202e", "instructions": " ".join(HOSTILE)}
+    id = there.page.request.post(f"{there.url}/v1/assistants", data=data).json()["id"]
     there.open("#/assistants")
     expect(there.page.locator("h2 .odd")).to_have_text("U+202E")
     there.page.locator("main summary").last.click()
@@ -41,8 +39,7 @@ def test_answers_passages_and_calls(assisted: Assisted, visit: Visiting) -> None
     everything = " ".join(HOSTILE)
 
     def answer(prompt: RecordedPrompt) -> FakeAnswer:
-        last = prompt.messages[-1]
-        if last.role != "tool":
+        if prompt.messages[-1].role != "tool":
             return calls("file_search", "code_interpreter", query=everything, input=everything)
         marks = "".join(MARK.findall(result_of(prompt))[:1])
         own = f"{marks} 【†1†】 【†9†】 【7:7†x】"

@@ -49,8 +49,7 @@ class TestAnAnswer:
     def test_is_streamed(
         self, make_chat_host: MakeChatHost, visit: Visiting, clock: ManualClock
     ) -> None:
-        reply = {"text": "one two **three**", "pace": 1}
-        there = visit(scripted(make_chat_host, clock, reply))
+        there = visit(scripted(make_chat_host, clock, {"text": "one two **three**", "pace": 1}))
         choose_provider(there, "script")
         turn = there.say("count")
         clock.wait_for_alarm_in(1)
@@ -203,8 +202,7 @@ class TestAFailure:
         expect(there.turns).to_have_count(1)
 
     def test_where_nothing_can_run(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
-        host = make_chat_host(config=Config(models={"chat": "unheard-of"}))
-        there = visit(host)
+        there = visit(make_chat_host(config=Config(models={"chat": "unheard-of"})))
         there.field.fill("hi")
         there.field.press("Enter")
         expect(there.page.get_by_role("alert")).to_contain_text("unheard-of")

@@ -116,17 +116,14 @@ def test_item_9_setup(bare: Callable[..., Host], visit: Visiting, acme: Acme, ch
     there = visit(bare())
     expect(there.page.locator(".chooser")).to_contain_text("No model is ready to answer")
     there.page.locator(".chooser").get_by_role("link", name="provider").click()
-    added = add_acme(there, acme)
-    expect(added.locator(".status")).to_have_text("works")
+    expect(add_acme(there, acme).locator(".status")).to_have_text("works")
     assert KEY not in there.page.content()
     assert KEY not in Path(read_config().file).read_text(encoding="utf-8")
     check(there, "a provider is added")
 
     there.page.get_by_role("button", name="New conversation").click()
-    model = there.page.get_by_label("Model", exact=True)
-    model.select_option("acme/acme/small")
-    turn = there.hear("hello")
-    expect(there.answer(turn)).to_have_text("acme/small heard: hello")
+    there.page.get_by_label("Model", exact=True).select_option("acme/acme/small")
+    expect(there.answer(there.hear("hello"))).to_have_text("acme/small heard: hello")
 
     stopped = there.say("wait for me")
     expect(stopped.locator(".writing")).to_contain_text("acme/small")
@@ -258,8 +255,7 @@ def test_item_9_weights_are_got_from_the_page(
     expect(there.page.locator(".note").last).to_have_text("needy is ready.")
     expect(there.button(DOWNLOAD)).to_have_count(0)
     there.page.get_by_label("Provider", exact=True).select_option("needy")
-    turn = there.hear("hi")
-    expect(there.answer(turn)).to_have_text("tiny heard you")
+    expect(there.answer(there.hear("hi"))).to_have_text("tiny heard you")
 
 
 def test_item_9_a_download_that_fails_says_why(

@@ -65,8 +65,7 @@ def test_an_answer_is_text(make_chat_host: MakeChatHost, visit: Visiting) -> Non
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_each_answer_is_text(hostile: Visit, text: str) -> None:
-    turn = hostile.hear(text)
-    expect(hostile.answer(turn)).not_to_have_class("markdown plain")
+    expect(hostile.answer(hostile.hear(text))).not_to_have_class("markdown plain")
     look(hostile)
 
 
@@ -138,8 +137,7 @@ def test_signs_that_deceive_are_shown(there: Visit) -> None:
 
 def test_what_is_copied_is_what_was_written(make_chat_host: MakeChatHost, visit: Visiting) -> None:
     there = visit(make_chat_host(), permissions=["clipboard-read", "clipboard-write"])
-    turn = there.hear("```\nrm x\u202e\n```")
-    there.button("Copy the code", turn).click()
+    there.button("Copy the code", there.hear("```\nrm x\u202e\n```")).click()
     expect(there.page.locator(".note")).to_have_text("Copied.")
     assert there.page.evaluate("navigator.clipboard.readText()") == "rm x\u202e\n"
 

@@ -159,8 +159,7 @@ class TestTheToken:
         expect(there.dialog).to_contain_text("not accepted")
         there.dialog.get_by_label("Token").fill("the-right-token-of-it")
         there.button("Continue", there.dialog).click()
-        turn = there.hear("hi")
-        expect(there.answer(turn)).to_have_text("hi")
+        expect(there.answer(there.hear("hi"))).to_have_text("hi")
         there.page.reload()
         expect(there.listed).to_have_text(["hi"])
         expect(there.dialog).to_have_count(0)
@@ -173,8 +172,7 @@ class TestTheToken:
         late: list[Route] = []
 
         def hold(route: Route) -> None:
-            is_wrong = route.request.headers.get("authorization") == "Bearer wrong"
-            if is_wrong and not late:
+            if (route.request.headers.get("authorization") == "Bearer wrong") and not late:
                 late.append(route)
             else:
                 route.continue_()
@@ -209,8 +207,7 @@ class TestTheToken:
 
 def test_it_works_below_another_path(make_chat_host: MakeChatHost, visit: Visiting) -> None:
     there = visit(make_chat_host(), root="/host")
-    turn = there.hear("**hi**")
-    expect(there.answer(turn).locator("strong")).to_have_text("hi")
+    expect(there.answer(there.hear("**hi**")).locator("strong")).to_have_text("hi")
     there.page.reload()
     expect(there.answer(there.turns.last)).to_have_text("hi")
     assert there.page.url.startswith(f"{there.url}/#/c/")
@@ -262,8 +259,7 @@ def test_a_thousand_messages_scroll(make_chat_host: MakeChatHost, visit: Visitin
     assert frames[-1] < 2000
     there.page.locator(".transcript").evaluate("(list) => list.scrollTop = list.scrollHeight")
     expect(there.turns.last).to_be_in_viewport()
-    turn = there.hear("and on")
-    expect(there.answer(turn)).to_contain_text("and on: A line of text")
+    expect(there.answer(there.hear("and on"))).to_contain_text("and on: A line of text")
 
 
 def test_what_was_said_long_ago_is_gone_to(make_chat_host: MakeChatHost, visit: Visiting) -> None:

@@ -74,8 +74,7 @@ class TestReactions:
     def test_a_chart_is_drawn_as_one_likes(
         self, make_chat_host: MakeChatHost, visit: Visiting
     ) -> None:
-        there = with_reactions(make_chat_host, visit, CHART)
-        figure = there.page.locator("figure")
+        figure = with_reactions(make_chat_host, visit, CHART).page.locator("figure")
         expect(figure.locator("figcaption")).to_have_text("Sales")
         expect(figure.locator("rect")).to_have_count(4)
         label = figure.get_by_role("img").get_attribute("aria-label")
@@ -195,8 +194,7 @@ class TestReactions:
         there = visit(make_chat_host(in_turn(calls("look"), "Here."), tool, config=AGENT))
         there.page.get_by_label("Feature").select_option("agent")
         turn = there.hear("look")
-        shown = turn.locator(".pictures img")
-        expect(shown).to_have_count(1)
+        expect(turn.locator(".pictures img")).to_have_count(1)
         there.page.wait_for_function(
             "() => document.querySelector('.pictures img').naturalWidth === 1"
         )

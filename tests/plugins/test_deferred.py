@@ -90,8 +90,7 @@ def test_item_29_5_a_plugin_is_imported_when_something_of_it_is_needed(installed
 
 
 def test_all_results_are_of_loaded_plugins(installed: Path) -> None:
-    results = load(installed).results
-    assert [type(each) for each in results] == [LoadedPlugin, LoadedPlugin]
+    assert [type(each) for each in load(installed).results] == [LoadedPlugin, LoadedPlugin]
     assert imported() == ["one", "two"]
 
 

@@ -53,8 +53,7 @@ def with_bundled(site: Path) -> None:
         ("genai-vendor-mock", "genai_vendor_mock"),
         ("genai-feature-chat", "genai_feature_chat"),
     ):
-        point = {name.rpartition("-")[2]: module}
-        make_distribution(site, name, entry_points=point, files={})
+        make_distribution(site, name, entry_points={name.rpartition("-")[2]: module}, files={})
 
 
 def test_a_good_plugin_is_loaded_and_its_declarations_are_registered(site: Path) -> None:
@@ -78,8 +77,7 @@ def test_a_broken_plugin_is_named_and_disturbs_no_other(site: Path, broken: Faul
     assert broken.reason in result.reason
     assert "\n" not in result.line()
     assert broken.name in result.line()
-    fixes = ("plugins disable", "genai-host upgrade", "mark")
-    assert any(each in result.fix for each in fixes)
+    assert any(each in result.fix for each in ("plugins disable", "genai-host upgrade", "mark"))
     working = {r.found.name for r in plugins.results if isinstance(r, LoadedPlugin)}
     assert working == {"good", "mock", "chat"}
 

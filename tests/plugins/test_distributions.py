@@ -135,8 +135,7 @@ class TestLeftovers:
 
     @pytest.mark.parametrize("name", ["~ne-1.0.dist-info", "-ne-1.0.dist-info", "~~e.dist-info"])
     def test_what_pip_renamed_to_remove_it_is_no_second_plugin(self, site: Path, name: str) -> None:
-        good = make_distribution(site, "one", version="2.0")
-        shutil.copytree(good, site / name)
+        shutil.copytree(make_distribution(site, "one", version="2.0"), site / name)
         assert look(site) == ["one 2.0"]
         [leftover] = index(site).leftovers()
         assert leftover == (str(site / name), "left by an interrupted installer")
@@ -221,8 +220,7 @@ class TestEntryPoints:
         make_distribution(site, "one", entry_points={"a": value}, files={"here.py": source})
         plugin_index = index(site)
         [each] = plugin_index.plugins()
-        plugin = InstalledPlugins(plugin_index).load(each)
-        assert plugin is sys.modules.pop("here")
+        assert InstalledPlugins(plugin_index).load(each) is sys.modules.pop("here")
 
 
 class _Failing:
@@ -250,5 +248,4 @@ def test_installed_distributions_are_those_that_are_whole(site: Path) -> None:
     sources = installed_sources()
     assert sources["one"] == "file:///src/one"
     assert "nothing" not in sources
-    names = [each.key for each in find_distributions([str(site)])[0]]
-    assert names.count("one") == 1
+    assert [each.key for each in find_distributions([str(site)])[0]].count("one") == 1

@@ -132,7 +132,6 @@ def test_whatever_the_settings_are_they_are_listed_as_json(make_host: Callable[.
     class Settings:
         odd: Any = attrs.field(default=_raise)
 
-    plugin = InlinePlugin(providers=[ProviderType("odd", Settings, _open())])
-    host = make_host(odd=plugin)
+    host = make_host(odd=InlinePlugin(providers=[ProviderType("odd", Settings, _open())]))
     for instance in host.instances:
         json.dumps([attrs.asdict(each) for each in describe(instance.type.settings)])

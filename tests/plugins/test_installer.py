@@ -155,8 +155,7 @@ class TestManaged:
         (Path(here.prefix) / file).write_text(_RECEIPT if file.endswith("toml") else "{}")
         with pytest.raises(ConfigurationError, match=r"(pipx|uv tool) manages '.*/my-host'") as c:
             installer_command(here, action, expected, editable, ["--pre"])
-        hint = c.value.hint.removeprefix("run: ")
-        assert shlex.split(hint) == shlex.split(command)
+        assert shlex.split(c.value.hint.removeprefix("run: ")) == shlex.split(command)
 
     def test_a_host_in_development_stays_editable(self, tmp_path: Path) -> None:
         here = place(tmp_path)

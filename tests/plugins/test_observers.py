@@ -102,8 +102,7 @@ class Recorder(InlinePlugin):
 
     @hookimpl
     def genai_on_request_end(self, id: str, route: str, status: int, seconds: float) -> None:
-        thread = threading.get_ident()
-        self.note("request end", id=id, route=route, status=status, thread=thread)
+        self.note("request end", id=id, route=route, status=status, thread=threading.get_ident())
         self.ended.set()
 
     @hookimpl
@@ -295,8 +294,7 @@ def test_calls_of_steps_at_once_have_their_turn_for_parent(make_host: MakeHost) 
     host.open("many", "mock").say("hi")
     turns = [each["id"] for each in recorder.of("turn start")]
     assert len(set(turns)) == 2
-    parents = [each["parent"] for each in recorder.of("call start")]
-    assert sorted(parents) == sorted(turns * 4)
+    assert sorted([each["parent"] for each in recorder.of("call start")]) == sorted(turns * 4)
 
 
 def test_a_call_outside_of_turns_has_no_parent(host: Host, recorder: Recorder) -> None:

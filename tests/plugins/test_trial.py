@@ -133,8 +133,7 @@ class TestTrial:
 
     def test_a_process_that_is_left_behind_keeps_no_one_waiting(self, site: Path) -> None:
         source = "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {0!r}])\n"
-        code = "import sys; sys.stdin.read()"
-        install(site, a_parent=source.format(code) + GOOD)
+        install(site, a_parent=source.format("import sys; sys.stdin.read()") + GOOD)
         assert self.faults(site) == {}
 
 
@@ -210,8 +209,7 @@ class TestWithoutProcesses:
         assert tried[1:] == [["later"]]
 
     def test_our_own_are_not_tried(self, site: Path, tried: list[list[str]]) -> None:
-        names = ("genai-host", "genai_vendor_mock", "Genai.Feature.Chat")
-        for number, name in enumerate(names):
+        for number, name in enumerate(("genai-host", "genai_vendor_mock", "Genai.Feature.Chat")):
             make_distribution(site, name, entry_points={f"own{number}": "json"}, files={})
         load(site)
         assert tried == []
@@ -310,16 +308,14 @@ class TestMarks:
         assert self.marks(site) == []
 
     def leave(self, site: Path, key: str) -> None:
-        there = index(site)
-        with there.marks.loading(key):
+        with index(site).marks.loading(key):
             [mark] = self.marks(site)
         mark.write_text(key)
 
     def test_one_that_is_left_names_the_suspect(self, site: Path) -> None:
         self.leave(site, index(site).plugins()[0].key)
         for _ in range(2):
-            plugins = load(site)
-            assert outcomes(plugins) == {"one": _SUSPECT, "two": ""}
+            assert outcomes(load(site)) == {"one": _SUSPECT, "two": ""}
             assert self.marks(site) == []
 
     def test_one_of_a_build_that_is_gone_is_removed(self, site: Path) -> None:

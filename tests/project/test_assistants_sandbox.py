@@ -55,8 +55,7 @@ def test_item_13_code_reads_files_prints_draws_and_writes(make_api: MakeApi, pyo
         code = {"add": PLOT, "again": AGAIN, "out": OUT}[prompt.text]
         return calls(("c1", "code_interpreter", {"input": code}))
 
-    tools = {"sandbox": tools_config(folder=str(pyodide))}
-    config = CONFIG._replace(tools=tools)
+    config = CONFIG._replace(tools={"sandbox": tools_config(folder=str(pyodide))})
     api = make_api(answer, sandbox=genai_tools_sandbox, config=config)
     resources = {"code_interpreter": {"file_ids": [api.upload("data.csv", b"1\n2\n3\n")]}}
     assistant = api.assistant(CODE, tool_resources=resources)
@@ -72,13 +71,11 @@ def test_item_13_code_reads_files_prints_draws_and_writes(make_api: MakeApi, pyo
     [path] = message["content"][0]["text"]["annotations"]
     assert api.ask("GET", f"/files/{path['file_path']['file_id']}/content").content == b"6"
 
-    said_more = [{"role": "user", "content": "again"}]
-    run = api.run(thread, assistant, additional_messages=said_more)
+    run = api.run(thread, assistant, additional_messages=[{"role": "user", "content": "again"}])
     [call] = api.steps(run)[0]["step_details"]["tool_calls"]
     assert call["code_interpreter"]["outputs"][0]["logs"].startswith("3 6")
 
-    other = api.thread("out")
-    run = api.run(other, assistant)
+    run = api.run(api.thread("out"), assistant)
     [call] = api.steps(run)[0]["step_details"]["tool_calls"]
     logs = call["code_interpreter"]["outputs"][0]["logs"]
     assert "Error" in logs

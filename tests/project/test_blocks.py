@@ -37,8 +37,7 @@ def _answer(request: Received) -> Reply:
     path = request.path.partition("?")[0]
     if request.method == "GET":
         return json_reply({"data": [], "models": []})
-    body = request.json()
-    streamed = bool(body.get("stream", path.startswith("/api/"))) or "tream" in path
+    streamed = bool(request.json().get("stream", path.startswith("/api/"))) or "tream" in path
     if path.endswith("/count_tokens"):
         return json_reply({"input_tokens": 14})
     for end, form in _FORMS.items():

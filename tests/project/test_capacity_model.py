@@ -179,8 +179,7 @@ class TestCell:
             cell.fail_host(8.0, unreachable=failure == "unreachable")
         cell.run(5.0, 20.0)
         cell.drain()
-        ended = cell.conversations_completed + cell.conversations_lost
-        assert cell.conversations_started == ended
+        assert cell.conversations_started == cell.conversations_completed + cell.conversations_lost
         assert cell.failed_attempts > 0
         assert (cell.conversations_lost > 0) == (failure == "failover")
         assert all(not host.tasks for host in cell.hosts)
@@ -224,8 +223,7 @@ class TestPlan:
     MEASURED = json.loads((BENCHMARKS / "capacity.json").read_text(encoding="utf-8"))
 
     def test_minimum_meets_the_bound_with_one_host_less(self) -> None:
-        plan = Plan(self.MEASURED, seconds=2.0, bound=0.05)
-        deployment = plan.minimum(10.0)
+        deployment = Plan(self.MEASURED, seconds=2.0, bound=0.05).minimum(10.0)
         assert deployment.hosts == 2
         remaining = evolve(deployment, hosts=1)
         cell = Cell(Load(10.0), remaining, Costs.from_measurements(self.MEASURED))

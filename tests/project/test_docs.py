@@ -32,8 +32,7 @@ def test_the_plugins_in_the_readme_work(make_host: Any, monkeypatch: pytest.Monk
         acme=module_of("genai_vendor_acme.py"), letters=module_of("genai_tools_letters.py")
     )
     assert [each.provider for each in host.explain("acme-1") if each.runs] == ["acme"]
-    arguments = {"word": "strawberry", "letter": "r"}
-    assert host.call_tool("count_letters", arguments).text == "3"
+    assert host.call_tool("count_letters", {"word": "strawberry", "letter": "r"}).text == "3"
 
 
 _PROJECT = "https://github.com/genai-host/genai-host/"
@@ -123,8 +122,7 @@ def test_the_examples_pass(pytester: pytest.Pytester, monkeypatch: pytest.Monkey
     names = ("conftest", "genai_feature_poet", "test_acme", "test_own", "test_poet")
     pytester.makepyfile(**{name: example(f"{name}.py") for name in names})
     monkeypatch.setenv("PYTHONPATH", str(pytester.path))
-    outcome = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-q")
-    outcomes = outcome.parseoutcomes()
+    outcomes = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-q").parseoutcomes()
     assert set(outcomes) == {"passed", "skipped"}
     assert outcomes["skipped"] == 1  # the made plugin is no module
 

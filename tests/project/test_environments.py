@@ -87,8 +87,7 @@ class TestItem7WithoutDocstrings:
     def test_a_question_is_answered_and_a_tool_runs(self, run: Run) -> None:
         assert run("ask", "-m", "mock", "hi").stdout == "hi\n"
         assert run("tools", "call", "calculate", "expression=2+3").stdout == "5\n"
-        done = run("chat", "-m", "mock", stdin="/help\n")
-        assert "list the commands" in done.stderr
+        assert "list the commands" in run("chat", "-m", "mock", stdin="/help\n").stderr
 
 
 _ANSWERED = [
@@ -231,8 +230,7 @@ class TestItem7Streams:
          ("ask -m nope hi", 1), ("chat -m mock", 0), ("keys set openai", 1)],
     )  # fmt: skip
     def test_all_of_them_may_be_closed(self, run: Run, arguments: str, code: int) -> None:
-        done = self.shell(run, "<&- >&- 2>&-", *arguments.split())
-        assert done.returncode == code
+        assert self.shell(run, "<&- >&- 2>&-", *arguments.split()).returncode == code
 
     @pytest.mark.parametrize("line", ["2>&-", "2>/dev/full"])
     @pytest.mark.parametrize("arguments", ["nope", "ask --nope"])

@@ -108,8 +108,7 @@ class TestWheels:
             assert metadata["Author"] == "genai-host developers"
             assert metadata["License-Expression"] == "Apache-2.0"
             assert metadata["Requires-Python"] == ">=3.11"
-            classifiers = "\n".join(metadata.get_all("Classifier", []))
-            named = re.findall(r"Python :: (3\.\d+)", classifiers)
+            named = re.findall(r"Python :: (3\.\d+)", "\n".join(metadata.get_all("Classifier", [])))
             assert named == ["3.11", "3.12", "3.13", "3.14"]
             urls = dict(each.split(", ") for each in metadata.get_all("Project-URL", []))
             assert set(urls) == {"Homepage", "Source", "Documentation", "Changelog", "Issues"}

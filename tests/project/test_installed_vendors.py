@@ -109,8 +109,7 @@ def test_a_vendor_works_alone_and_names_others(install: Install, vendor: str) ->
         "genai-host", "genai-feature-chat", vendor, *NEEDS.get(vendor, ())
     }  # fmt: skip
     assert {each["name"] for each in rows(alone, "providers")} == PROVIDERS[vendor]
-    routes = rows(alone, "routes")
-    assert {each["provider"] for each in routes if each["id"]} <= PROVIDERS[vendor]
+    assert {each["provider"] for each in rows(alone, "routes") if each["id"]} <= PROVIDERS[vendor]
     other = "bedrock" if vendor != "genai-vendor-bedrock" else "ollama"
     line = f"genai-host install genai-vendor-{other}"
     for named in (["-p", other], ["-m", f"{CLAUDE}@{other}"], ["-m", f"{other}/x"]):

@@ -158,8 +158,7 @@ class TestInstalling:
 
     def test_a_plugin_is_tested_with_the_plugins_that_it_requires(self) -> None:
         *needed, last = make._to_test("genai-batch")
-        names = {line.rpartition("/")[2] for line in needed}
-        assert names == {ROOT.name, *NEEDED_BY_BATCH}
+        assert {line.rpartition("/")[2] for line in needed} == {ROOT.name, *NEEDED_BY_BATCH}
         assert last == f"-e {ROOT / 'plugins' / 'genai-batch'}[test]"
 
     @pytest.mark.process
@@ -213,8 +212,7 @@ class TestInstalling:
         monkeypatch.setattr(make, "_environment", environment)
         for arguments in (["chat"], ["--all", "chat"], ["chat"]):
             assert make.main(arguments) == 3
-        extras = ["starter", "all", "all"]
-        assert wanted == [(f"{tmp_path}[{extra}]", extra) for extra in extras]
+        assert wanted == [(f"{tmp_path}[{extra}]", extra) for extra in ["starter", "all", "all"]]
 
 
 def test_the_readme_has_the_commands() -> None:

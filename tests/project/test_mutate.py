@@ -108,8 +108,7 @@ class TestRun:
 
     def test_item_5_killed(self, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
         source = "def f(x):\n    return x < 2\n"
-        test = "assert [f(1), f(2), f(3)] == [True, False, False]"
-        assert self.run(project, source, test) == 0
+        assert self.run(project, source, "assert [f(1), f(2), f(3)] == [True, False, False]") == 0
         output = capsys.readouterr().out
         assert "genai_host/store/x.py:2: return x < 2  ->  return x <= 2\n" in output
         assert output.endswith("3 of 3 mutants were killed: 100.0 % (least: 95 %)\n")

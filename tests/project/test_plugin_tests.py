@@ -37,8 +37,7 @@ def _needed(name: str, extra: str) -> set[str]:
     names = set[str]()
     pending = [(name, frozenset({extra}))]
     while pending:
-        each = pending.pop()
-        for required in _requirements(*each):
+        for required in _requirements(*pending.pop()):
             further = (required.name, frozenset(required.extras))
             if required.name in _OURS and (required.name not in names or further[1]):
                 pending.append(further)

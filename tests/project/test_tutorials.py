@@ -111,8 +111,7 @@ def test_it_shows_what_is_written(tutorial: Tutorial) -> None:
 
 @each
 def test_the_next_steps_are_those_that_are_printed(tutorial: Tutorial) -> None:
-    folder = Path(tutorial.scaffold.distribution)
-    printed = tutorial.scaffold.next_steps(folder).splitlines()
+    printed = tutorial.scaffold.next_steps(Path(tutorial.scaffold.distribution)).splitlines()
     commands = [shlex.split(typed.command) for typed in tutorial.typed()]
     for line in printed[1:]:
         words = shlex.split(line)
@@ -126,8 +125,7 @@ class TestWalks:
     """In an environment in which the wheels of the host are installed."""
 
     def test_the_first_vendor(self, environment: Environment, tmp_path: Path) -> None:
-        text = "Because air scatters blue light more than red."
-        message = {"role": "assistant", "content": text}
+        message = {"role": "assistant", "content": "Because air scatters blue light more than red."}
         reply = json_reply({"choices": [{"message": message, "finish_reason": "stop"}]})
         with FakeService([reply]) as service:
             _configure(environment.home, "acme", f"{service.url}/api/v2")
@@ -166,8 +164,7 @@ def _walk(tutorial: Tutorial, environment: Environment, folder: Path) -> None:
         elif words[:3] == ["pip", "install", "-e"]:
             environment.install("-e", str(folder / words[3]))
         else:
-            printed = _run(typed.command, folder, variables)
-            assert matches(typed.output, printed) or not typed.output
+            assert matches(typed.output, _run(typed.command, folder, variables)) or not typed.output
 
 
 def _variables(environment: Environment) -> dict[str, str]:

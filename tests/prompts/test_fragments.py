@@ -83,8 +83,7 @@ class TestAddresses:
     ) -> None:
         headers = {"Content-Type": media_type} if media_type else None
         service.replies.append(reply(data, headers=headers))
-        result = fragment(f"{service.url}/a/b.txt?sig=canary")
-        assert result == f"{service.url}/a/b.txt:\n\n{text}"
+        assert fragment(f"{service.url}/a/b.txt?sig=canary") == f"{service.url}/a/b.txt:\n\n{text}"
 
     @pytest.mark.parametrize(("media_type", "data"), [
         ("image/png", b"hi"),

@@ -120,8 +120,7 @@ def test_settings_come_from_configuration_then_environment_then_default(
 
 
 def test_a_secret_is_never_read_from_the_file(answering: Any) -> None:
-    own = {"own": provider_config("answering", key="in the open")}
-    host = answering(Config(providers=own))
+    host = answering(Config(providers={"own": provider_config("answering", key="in the open")}))
     with pytest.raises(NoRoute, match="is a secret") as caught:
         host.open("chat", "m@own")
     assert "genai-host keys set own --secret key" in str(caught.value)
@@ -303,8 +302,7 @@ class TestWhileRunning:
         host.instances.remove("more")
 
     def test_what_never_was_is_not_said_to_be_removed(self, make_host: MakeHost) -> None:
-        config = Config(providers={"mine": provider_config("gone")})
-        instances = make_host(config=config).instances
+        instances = make_host(config=Config(providers={"mine": provider_config("gone")})).instances
         for ask in (instances.__getitem__, instances.remove, instances.disable, instances.enable):
             with pytest.raises(NoRoute, match=r"^unknown provider 'moc'$") as caught:
                 ask("moc")
@@ -364,7 +362,6 @@ class TestObservers:
         self, answering: Any, caplog: pytest.LogCaptureFixture
     ) -> None:
         broken, watching = Watching(breaks=True), Watching()
-        host = answering(broken=broken, watching=watching)
-        host.instances.add("more", "answering")
+        answering(broken=broken, watching=watching).instances.add("more", "answering")
         assert watching.events == [("provider", "more", True)]
         assert "plugin broken raised in genai_on_change" in caplog.text

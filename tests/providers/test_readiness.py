@@ -54,8 +54,7 @@ def probed(make_host: MakeHost) -> MakeProbed:
         types = [ProviderType(name, NoSettings, opener(probes[name])) for name in probes]
         model = Model("m", ["plain"], at=dict.fromkeys(probes, "m"))
         plugin = InlinePlugin(providers=types, models=[model])
-        options = {} if clock is None else {"clock": clock}
-        return make_host(probed=plugin, mock=None, **options)
+        return make_host(probed=plugin, mock=None, **({} if clock is None else {"clock": clock}))
 
     return make
 

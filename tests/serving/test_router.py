@@ -318,8 +318,7 @@ def test_a_parameter_may_have_several_segments(
 ) -> None:
     paths = ("/s/{name:path}", "/s/{of:path}/end", "/s/x/{x}", "/t/{a}/{b}", "/t/{name:path}/end")
     plugin = InlinePlugin(http_routes=[route("GET", each) for each in paths])
-    routes = HttpRoutes(make_host(shop=plugin))
-    reply = routes.answer(route_request("GET", path))
+    reply = HttpRoutes(make_host(shop=plugin)).answer(route_request("GET", path))
     found = json.loads(body_of(reply)).get("parameters") if reply.status == 200 else None
     assert found == parameters
 
@@ -346,8 +345,7 @@ def test_aliases_of_an_api_have_the_routes_of_its_paths(
         http_routes=[route("GET", "/shop/{id}"), route("GET", "/other/own")],
         http_apis=[HttpApi("shop", f"{HERE}:other", aliases=ALIASES)],
     )
-    routes = HttpRoutes(make_host(mine=plugin))
-    reply = routes.answer(route_request(method, path))
+    reply = HttpRoutes(make_host(mine=plugin)).answer(route_request(method, path))
     assert reply.status == status
     if status == 200:
         assert json.loads(body_of(reply))["parameters"] == ({} if id is None else {"id": id})
@@ -371,11 +369,9 @@ def test_over_http(make_host: MakeHost) -> None:
 @pytest.mark.part
 def test_pieces_are_sent_as_they_come_and_closed_when_the_client_goes(make_host: MakeHost) -> None:
     routes = [route("GET", "/pieces", "pieces.reply"), route("GET", "/breaks", "breaks")]
-    host = make_host(mine=InlinePlugin(http_routes=routes))
-    with RouteServer(host) as server:
+    with RouteServer(make_host(mine=InlinePlugin(http_routes=routes))) as server:
         pieces.closed.clear()
-        reply = requests.get(f"{server.url}/pieces", timeout=30)
-        assert reply.text == "onetwo"
+        assert requests.get(f"{server.url}/pieces", timeout=30).text == "onetwo"
         assert pieces.closed.wait(30)
 
         request_wants_more.set()
@@ -423,8 +419,7 @@ def test_a_body_of_unknown_length_is_not_read(make_host: MakeHost, header: str) 
 
 
 def dial(server: RouteServer) -> socket.socket:
-    port = int(server.url.rpartition(":")[2])
-    return socket.create_connection(("127.0.0.1", port), timeout=30)
+    return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=30)
 
 
 @pytest.mark.parametrize("is_own", [False, True])

@@ -59,8 +59,7 @@ def searches(prompt: RecordedPrompt) -> Completion:
     """The model searches once."""
     if prompt.messages[-1].role == "tool":
         return Completion(Message("assistant", '{"a": 1}'), usage=Usage(3, 4))
-    parts = [Text("I look."), CALL]
-    return Completion(Message("assistant", parts), "tool_calls", Usage(1, 2))
+    return Completion(Message("assistant", [Text("I look."), CALL]), "tool_calls", Usage(1, 2))
 
 
 def serving(

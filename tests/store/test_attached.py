@@ -144,8 +144,7 @@ def test_an_export_of_an_earlier_version_is_loaded(store: Store) -> None:
     id = converse(store)
     entries = InMemoryRecord(store.entries(id, CODEC)).to_json(CODEC)
     data = {"form": 1, "id": id, "name": None, "entries": [{"at": 1, **each} for each in entries]}
-    loaded = store.import_conversation(data, CODEC)
-    assert store.entries(loaded, CODEC) == store.entries(id, CODEC)
+    assert store.entries(store.import_conversation(data, CODEC), CODEC) == store.entries(id, CODEC)
 
 
 def texts_of(content: Any) -> list[str]:
@@ -222,8 +221,7 @@ def test_what_is_no_export_is_refused(store: Store, change: Any) -> None:
 
 
 def test_an_export_refers_to_its_own_attachments_only(store: Store) -> None:
-    data = store.export(converse(store))
-    loaded = store.import_conversation({**data, "attachments": {}}, CODEC)
+    loaded = store.import_conversation({**store.export(converse(store)), "attachments": {}}, CODEC)
     started: Any = store.entries(loaded, CODEC)[1]
     assert texts_of(started.message.content) == MISSING
 
@@ -260,8 +258,7 @@ def test_what_a_model_says_is_no_reference(store: Store) -> None:
 
 
 def test_a_reference_that_is_loaded_is_refused(store: Store) -> None:
-    id = converse(store)
-    entries = InMemoryRecord(store.entries(id, CODEC)).to_json(CODEC)
+    entries = InMemoryRecord(store.entries(converse(store), CODEC)).to_json(CODEC)
     data: Any = {"form": 1, "name": None, "entries": [{"at": 1, **each} for each in entries]}
     store.import_conversation(data, CODEC)
     data["entries"][1]["attached"] = [["message", "content", 1, "data"]]

@@ -478,8 +478,7 @@ class TestDocuments:
         }  # fmt: skip
         for id, value in values.items():
             documents.put(id, value)
-        listed = documents.list(where=where, newest_first=False)
-        assert [each.id for each in listed] == expected
+        assert [each.id for each in documents.list(where=where, newest_first=False)] == expected
 
     def test_the_database_filters(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         documents = store.documents("notes")

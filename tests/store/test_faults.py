@@ -33,8 +33,7 @@ def test_on_a_full_disk_the_answer_still_reaches_the_user(
     make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Store(tmp_path / "x.db") as store:
-        host = make_host(store=store)
-        before = host.open("chat", "mock")
+        before = make_host(store=store).open("chat", "mock")
         before.say("before")
         with closing(sqlite3.connect(tmp_path / "x.db")) as connection:
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
@@ -83,8 +82,7 @@ def test_where_nothing_can_be_written_what_is_there_can_be_read(
         assert store.usage() is not None
         assert store.summary(late.id).id == late.id
         assert "lists may lack the latest entries" in caplog.text
-        again = make_host(store=store).conversation(late.id)
-        assert again.history[0].text == "the second"
+        assert make_host(store=store).conversation(late.id).history[0].text == "the second"
         with pytest.raises(StoreError):
             store.delete(late.id)
         with pytest.raises(StoreError):
@@ -318,8 +316,7 @@ def test_ten_thousand_messages_are_opened_by_one_query(make_host: MakeHost, tmp_
                     connection.execute("SELECT sum(length(body)) FROM entries").fetchone()[0]
                 )
         assert queries == []
-        grown = {after - earlier for earlier, after in pairwise(sizes)}
-        assert max(grown) < 3000
+        assert max({after - earlier for earlier, after in pairwise(sizes)}) < 3000
 
 
 def test_a_store_that_others_write_to_is_read_meanwhile(tmp_path: Path) -> None:

@@ -58,8 +58,7 @@ def health_of(store: Store) -> StoreHealth:
 
 
 def test_what_is_there_is_counted(store: Store, make_store: MakeStore) -> None:
-    picture = Image(data=b"x" * 100_000, media_type="image/png")
-    begin(store, history=(Message("user", picture),))
+    begin(store, history=(Message("user", Image(data=b"x" * 100_000, media_type="image/png")),))
     begin(make_store(owner="ada"))
     health = health_of(make_store())
     assert (health.version, health.conversations, health.faults) == (VERSION, 2, ())
@@ -297,8 +296,7 @@ class TestDoctor:
             assert usual.conversations()[0].status == "damaged"
         assert checked(terminal)["status"] == "failed"
         assert "doctor --repair" in checked(terminal)["fix"]
-        out = terminal("doctor", "--repair", "--json")[1]
-        first, *_ = json.loads(out)
+        first, *_ = json.loads(terminal("doctor", "--repair", "--json")[1])
         moved = f"{record.id}: repaired, 1 entries moved to {usual.set_aside}"
         assert first == {"what": "repair", "status": "ok", "found": moved, "fix": ""}
         assert checked(terminal)["status"] == "ok"

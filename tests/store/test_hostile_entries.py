@@ -30,8 +30,7 @@ def recorded(make_host: MakeHost, store: Store) -> str:
             raise ProviderTimeout("too late")
         return Completion(Message("assistant", "found"), usage=Usage(3, 2, 1, 1))
 
-    host = make_host(store=store, fake=FakeModel(answer))
-    conversation = host.open("chat", "fake")
+    conversation = make_host(store=store, fake=FakeModel(answer)).open("chat", "fake")
     conversation.say("first")
     with pytest.raises(GenaiError):
         conversation.say("fail")
@@ -196,8 +195,7 @@ def test_an_end_without_a_beginning_is_read(make_host: MakeHost, make_store: Mak
     with store._database.writing() as connection:
         mine = (entries.c.conversation == conversation.id, entries.c.turn == 1)
         connection.execute(delete(entries).where(*mine, entries.c.kind != "turn_ended"))
-    host = make_host(store=make_store(), fake=FakeModel(answer))
-    again = host.conversation(conversation.id)
+    again = make_host(store=make_store(), fake=FakeModel(answer)).conversation(conversation.id)
     assert [each.text for each in again.history] == ["hi", "hi"]
     again.say("there")
     assert [each.text for each in again.history[::2]] == ["hi", "there"]

@@ -114,8 +114,7 @@ def test_an_entry_with_an_invalid_call_is_skipped_and_other_results_are_no_calls
     ("status", "stored"), [(0, 0), (999, 999), (1000, None), (-1, None), (True, None), (4.0, None)]
 )
 def test_a_status_has_three_digits(store: Store, status: Any, stored: int | None) -> None:
-    failure = Attempt(RouteInfo("m", "p", "d"), 5.0, 1.0, "x", status)
-    [row] = call(store, None, failure)
+    [row] = call(store, None, Attempt(RouteInfo("m", "p", "d"), 5.0, 1.0, "x", status))
     assert row.http_status == stored
 
 

@@ -88,8 +88,7 @@ class Held:
 
 
 def take(queue: JobQueue, most: int = 5) -> list[Job]:
-    results = [queue.take(each) for each in queue.free()[:most]]
-    return [job for job in results if job is not None]
+    return [job for job in [queue.take(each) for each in queue.free()[:most]] if job is not None]
 
 
 def jobs(number: int, first: int = 0) -> list[Job]:

@@ -65,8 +65,7 @@ class TestRecord:
     def test_a_write_amid_a_read_is_a_conflict(self, store: Store, make_store: MakeStore) -> None:
         """The reader has not seen the write and must not continue from it."""
         record = begin(store)
-        other = make_store()
-        theirs, _ = other.record(record.id, CODEC)
+        theirs, _ = make_store().record(record.id, CODEC)
         reader = make_store()
         adds = [theirs]
 

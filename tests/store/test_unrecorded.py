@@ -228,8 +228,7 @@ class TestFunctions:
 
     def test_an_idempotent_one_runs(self, make_host: MakeHost, make_store: MakeStore) -> None:
         store = make_store()
-        step = CallFunction(pay, idempotent=True)
-        conversation = self.conversation(make_host, store, step)
+        conversation = self.conversation(make_host, store, CallFunction(pay, idempotent=True))
         with failing_writes(store):
             assert conversation.say("hi").text == "paid"
 
@@ -239,16 +238,14 @@ class TestLater:
         self, make_host: MakeHost, make_store: MakeStore, caplog: pytest.LogCaptureFixture
     ) -> None:
         store = make_store()
-        host = make_host(store=store)
-        conversation = host.open("chat", "mock")
+        conversation = make_host(store=store).open("chat", "mock")
         with failing_writes(store):
             conversation.say("one")
         conversation.say("two")
         assert conversation.record_error is None
         assert len([each for each in caplog.records if "unrecorded" in each.message]) == 1
         entries = store.entries(conversation.id, CODEC)
-        ends = [each.path for each in entries if isinstance(each, StepEnded)]
-        assert ends == [(0,), (0,)]
+        assert [each.path for each in entries if isinstance(each, StepEnded)] == [(0,), (0,)]
         again = make_host(store=make_store()).conversation(conversation.id)
         assert [each.text for each in again.history[::2]] == ["one", "two"]
 

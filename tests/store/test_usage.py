@@ -97,8 +97,7 @@ class TestUsage:
         for _ in range(3):
             add_turn(store, answered())
             now += DAY
-        days = calls(store, "day", since="2030-01-02", until="2030-01-02")
-        assert days == {("2030-01-02",): 1}
+        assert calls(store, "day", since="2030-01-02", until="2030-01-02") == {("2030-01-02",): 1}
         assert len(store.usage(by=["day"], since="2030-01-02")) == 2
         assert len(store.usage(by=["day"], most=2)) == 2
 

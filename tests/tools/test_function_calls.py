@@ -100,8 +100,7 @@ def test_a_wrong_tool_and_arguments_that_no_tool_takes(
 
 
 def test_what_was_never_json_is_no_call() -> None:
-    call = ToolCall("1", "far", malformed="{")
-    assert not Played(CASE, [call]).called
+    assert not Played(CASE, [ToolCall("1", "far", malformed="{")]).called
 
 
 def test_the_score_counts_them() -> None:

@@ -67,8 +67,7 @@ def make(make_host: MakeHost, clock: ManualClock) -> Make:
 
 
 def offered(host: Host) -> dict[str, str]:
-    tools = host.toolbox.offered({}, Cancellation())
-    return {each.name: each.approval for each in tools}
+    return {each.name: each.approval for each in host.toolbox.offered({}, Cancellation())}
 
 
 def test_they_are_offered_beside_the_others(make: Make, source: Source) -> None:
@@ -187,8 +186,7 @@ def test_why_it_has_none_is_told_with_its_place_and_what_to_do(
     make: Make, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
     why = "/a/mcp.json:7: shop has no command"
-    error = ConfigurationError(why, file="/a/mcp.json", line=7, hint="write one")
-    source.look = raising(error)
+    source.look = raising(ConfigurationError(why, file="/a/mcp.json", line=7, hint="write one"))
     host = make(source)
     with caplog.at_level(logging.WARNING):
         assert list(offered(host)) == ["own"]

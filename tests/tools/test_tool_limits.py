@@ -70,8 +70,7 @@ def make(make_host: MakeHost, sources: list[Source]) -> Make:
         plugin = InlinePlugin(
             features=[FEATURE], tools=[tool("add"), tool("send")], tool_sources=sources
         )
-        config = Config(approvals={"send": "deny"})
-        return make_host(plugin=plugin, config=config, **options)
+        return make_host(plugin=plugin, config=Config(approvals={"send": "deny"}), **options)
 
     return make
 
@@ -89,8 +88,7 @@ def make(make_host: MakeHost, sources: list[Source]) -> Make:
 def test_only_these_are_offered_and_only_their_sources_are_asked(
     make: Make, sources: list[Source], tools: Any, offered: str, asked: list[int]
 ) -> None:
-    conversation = make().open("telling", tools=tools)
-    assert conversation.say("?").text == offered
+    assert make().open("telling", tools=tools).say("?").text == offered
     assert [source.asked for source in sources] == asked
 
 

@@ -207,8 +207,7 @@ def test_an_endless_set_is_cut(make: Make) -> None:
 def test_a_set_and_a_source_of_one_name_are_an_error(make: Make) -> None:
     source = Watched()
     source.name = "shop"
-    host = make(SHOP, source, config=Config(tools={"shop": tools_config()}))
-    [broken] = host.plugins.broken
+    [broken] = make(SHOP, source, config=Config(tools={"shop": tools_config()})).plugins.broken
     assert "declares the source of tools 'shop' twice" in broken.line()
 
 

@@ -159,8 +159,7 @@ class TestSteps:
             return "quick"
 
         tools = [Tool("slow", "x", slow), Tool("quick", "x", quick)]
-        conversation = host_of(make_host, calling("slow", "quick", "none"), *tools).open("f")
-        text = conversation.say("hi").text
+        text = host_of(make_host, calling("slow", "quick", "none"), *tools).open("f").say("hi").text
         assert text == "slow | quick | unknown tool 'none'; choose from: quick, slow"
         assert host_of(make_host, calling()).open("f").say("hi").text == ""
 
@@ -169,8 +168,7 @@ class TestSteps:
             output = yield from CallTool(ToolCall("1", "a", {"say": "x"}))
             both = yield from All([CallTools(calls("a", say="y")), CallTools(calls("a", say="z"))])
             settled: Any = yield from AllSettled([CallTools(calls("a", say="s")), Now()])
-            outputs = [output, *both[0], *both[1], *settled[0]]
-            return Answer("".join(each.text for each in outputs))
+            return Answer("".join(each.text for each in [output, *both[0], *both[1], *settled[0]]))
 
         host = host_of(make_host, respond, Counting("a", idempotent=True).tool)
         conversation = host.open("f")
@@ -196,8 +194,7 @@ class TestSteps:
     def test_what_is_behind_an_answer_tells_of_each_call(self, make_host: MakeHost) -> None:
         reactions = ({"type": "message", "message": "hi"},)
         react = Tool("react", "x", lambda *_: ToolOutput("done", reactions=reactions))
-        conversation = host_of(make_host, calling("react", "none"), react).open("f")
-        *events, last = conversation.stream("hi")
+        *events, last = host_of(make_host, calling("react", "none"), react).open("f").stream("hi")
         assert last.answer is not None
         assert [event.data for event in events] == list(last.answer.details)
         done, missing = last.answer.details
@@ -238,8 +235,7 @@ class TestSeen:
         with pytest.raises(TurnPaused):
             conversation.say("hi")
         answer = conversation.resume(True)
-        reactions = [{"type": "x", "say": each} for each in "aab"]
-        assert answer.reactions == (*reactions, {"type": "y"})
+        assert answer.reactions == (*[{"type": "x", "say": each} for each in "aab"], {"type": "y"})
         assert answer.images == (*[self.PICTURE] * 3, Image(url="https://a.example/"))
         form = json.loads(json.dumps(recorded(conversation).to_json(host.codec)))
         [*_, last] = InMemoryRecord.from_json(form, host.codec).entries
@@ -326,8 +322,7 @@ class TestReplay:
             assert [each.data["failed"] for each in answer.details] == [False, True]
         ended = [e for e in recorded(again).entries if isinstance(e, StepEnded)]
         assert all(each.error is None for each in ended)
-        last = cut(host, recorded(again), len(recorded(again).entries) - 1)
-        assert last.resume() == answer
+        assert cut(host, recorded(again), len(recorded(again).entries) - 1).resume() == answer
         assert first.calls == 1
 
     def test_what_ended_is_not_run_again_and_what_was_offered_is_on_record(

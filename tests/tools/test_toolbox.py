@@ -319,8 +319,7 @@ class TestEnding:
 
 class TestInterrupted:
     def test_one_that_may_run_again_does(self) -> None:
-        toolbox = box(named("t", echo, idempotent=True))
-        assert toolbox.interrupted(ToolCall("1", "t")) is None
+        assert box(named("t", echo, idempotent=True)).interrupted(ToolCall("1", "t")) is None
 
     @pytest.mark.parametrize("name", ["t", "gone"])
     def test_any_other_says_that_it_may_have_been_done(self, name: str) -> None:
@@ -339,8 +338,7 @@ class TestOffered:
 
     def test_they_come_by_name_with_their_approval(self) -> None:
         tools = [named("b", echo, SIDES, approval="ask"), named("a", echo)]
-        denied = named("c", echo, approval="deny")
-        a, b = box(*tools, denied).offered({}, Cancellation())
+        a, b = box(*tools, named("c", echo, approval="deny")).offered({}, Cancellation())
         assert a == AvailableTool(tools[1].schema)
         assert b == AvailableTool(tools[0].schema, "ask")
         assert Codec().from_json(Codec().to_json([a, b]), tuple[AvailableTool, ...]) == (a, b)

@@ -21,8 +21,7 @@ FILE: Any = {"name": "rivers.txt", "mimeType": "text/plain", "buffer": RIVERS}
 
 def searching(prompt: RecordedPrompt) -> FakeAnswer:
     """It searches, and cites what it finds."""
-    last = prompt.messages[-1]
-    if last.role != "tool":
+    if prompt.messages[-1].role != "tool":
         return calls("file_search", query=RIVERS.decode())  # equal texts are near
     mark = MARK.findall(result_of(prompt))[0]
     return f"It is **1233 km** long.{mark} That is 🏞 long."
