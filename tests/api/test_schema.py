@@ -280,9 +280,7 @@ def test_a_schema_that_is_wrong_is_refused_when_it_is_made(schema: Any, path: st
     {"$ref": "#/$defs/schema"},
     {"$ref": "#schema"},
 ], ids=repr)  # fmt: skip
-def test_a_reference_to_elsewhere_is_an_error_and_loads_nothing(
-    schema: dict[str, Any],
-) -> None:
+def test_a_reference_to_elsewhere_is_an_error_and_loads_nothing(schema: dict[str, Any]) -> None:
     checker = SchemaValidator({"type": "object", "properties": {"a": schema}})
     checker.check({"b": 1})
     with pytest.raises(

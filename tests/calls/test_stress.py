@@ -242,9 +242,7 @@ def test_what_is_cancelled_ends_alone(run: Run) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 180)
-def test_what_is_cancelled_ends_alone_for_long(
-    run: Run,
-) -> None:
+def test_what_is_cancelled_ends_alone_for_long(run: Run) -> None:
     end = time.monotonic() + SECONDS
     ended = run(lambda _: time.monotonic() >= end)
     print(dict(ended))  # noqa: T201 - how much it was, with `pytest -rP`

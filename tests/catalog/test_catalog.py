@@ -12,14 +12,7 @@ from hypothesis import given, strategies as st
 from stand_ins import UnaskedProvider
 
 from genai_host import Config
-from genai_host.api import (
-    STANDARD,
-    Dialect,
-    DialectEndpoint,
-    Model,
-    Offering,
-    Operation,
-)
+from genai_host.api import STANDARD, Dialect, DialectEndpoint, Model, Offering, Operation
 from genai_host.api.models import EXTRA_BODY_SCHEMA
 from genai_host.catalog.catalog import Catalog, ModelChoice
 from genai_host.catalog.join import Candidate, ProviderInfo, UnopenedProvider

@@ -12,15 +12,7 @@ from attrs import field, frozen
 from conversing import host_of, mock_of, recorded, reopened, scripted, texts
 
 from genai_host import Detail, Host, Image, Message, Text
-from genai_host.api import (
-    Answer,
-    FeatureSteps,
-    Pause,
-    Prompt,
-    Turn,
-    Usage,
-    about,
-)
+from genai_host.api import Answer, FeatureSteps, Pause, Prompt, Turn, Usage, about
 from genai_host.conversations.replay import replay
 from genai_host.errors import (
     ConfigurationError,

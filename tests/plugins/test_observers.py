@@ -377,9 +377,7 @@ def test_the_time_to_the_first_piece_is_told(host: Host, recorder: Recorder) -> 
     assert streamed["first"] >= 0
 
 
-def test_a_tool_is_told_and_inherits_the_context_of_who_is_told(
-    make_host: MakeHost,
-) -> None:
+def test_a_tool_is_told_and_inherits_the_context_of_who_is_told(make_host: MakeHost) -> None:
     inside: list[str] = []
 
     def look(text: str) -> str:

@@ -438,9 +438,7 @@ def test_code_that_two_threads_find_hanging_is_logged_once(
         go_on.set()
 
 
-def test_code_that_goes_on_after_its_caller_does_not_hang(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_code_that_goes_on_after_its_caller_does_not_hang(caplog: pytest.LogCaptureFixture) -> None:
     clock, limits = ManualClock(), Cancellation()
     with watchdog(clock).watch("provider", "slow", "stream", limits=limits) as watched:
         limits.cancel()

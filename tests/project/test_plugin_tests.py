@@ -113,8 +113,7 @@ class TestChanged:
         assert test in self._tests_of(file)
 
     @pytest.mark.parametrize(
-        "file",
-        ["genai_host/host/host.py", f"{KIT}/fake_model.py", "setup.cfg", "conftest.py"],
+        "file", ["genai_host/host/host.py", f"{KIT}/fake_model.py", "setup.cfg", "conftest.py"]
     )
     def test_item_4_the_host_and_the_settings_run_all(self, file: str) -> None:
         assert changed.tests_of(["README.md", file]) is None

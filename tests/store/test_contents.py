@@ -23,13 +23,7 @@ from stored import append, converse, run_concurrently, turn
 
 from genai_host import Message
 from genai_host.api import Answer, Document
-from genai_host.conversations.record import (
-    Opened,
-    Rewound,
-    StepStarted,
-    TurnEnded,
-    TurnStarted,
-)
+from genai_host.conversations.record import Opened, Rewound, StepStarted, TurnEnded, TurnStarted
 from genai_host.conversations.replay import replay
 from genai_host.errors import Conflict, NotFound, StoreError, ValidationError
 from genai_host.store import Store

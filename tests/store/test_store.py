@@ -22,12 +22,7 @@ from stored import append, run_concurrently, turn
 
 from genai_host import Message
 from genai_host.api import Cost
-from genai_host.conversations.record import (
-    Entry,
-    Rewound,
-    StepEnded,
-    StepStarted,
-)
+from genai_host.conversations.record import Entry, Rewound, StepEnded, StepStarted
 from genai_host.conversations.replay import replay
 from genai_host.errors import Conflict, NotFound, StoreError
 from genai_host.store import Store
