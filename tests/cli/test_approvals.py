@@ -161,31 +161,22 @@ class TestResume:
         assert terminal.json("conversations list")[0]["status"] == "paused"
         assert ran(tools) == []
 
-    @pytest.mark.parametrize(("options", "message"), [
-        (["--yes", "--deny-all"], "use only one of"),
-        (["--yes", "--approve", "wipe-0"], "use only one of"),
-        (["--approve", "wipe"], "unknown call 'wipe': choose from wipe-0, drop-1"),
-        (["--approve", "look-2"], "unknown call 'look-2'"),  # which asks nobody
-        (["true", "--deny-all"], "use either VALUE or"),
+    @pytest.mark.parametrize(("options", "code", "message"), [
+        (["--yes", "--deny-all"], 2, "use only one of"),
+        (["--yes", "--approve", "wipe-0"], 2, "use only one of"),
+        (["--approve", "wipe"], 2, "unknown call 'wipe': choose from wipe-0, drop-1"),
+        (["--approve", "look-2"], 2, "unknown call 'look-2'"),  # which asks nobody
+        (["true", "--deny-all"], 2, "use either VALUE or"),
+        *(([value], 1, "true, false, or an object") for value in ("yes", "null", "1", "[]")),
+        (['"true"'], 1, "true, false, or an object"),
     ])  # fmt: skip
     def test_wrong_use(
-        self, terminal: Terminal, tools: Tools, options: list[str], message: str
+        self, terminal: Terminal, tools: Tools, options: list[str], code: int, message: str
     ) -> None:
         ask(terminal)
-        assert message in terminal.error("conversations resume last", *options, code=2)
+        assert message in terminal.error("conversations resume last", *options, code=code)
         assert terminal.json("conversations list")[0]["status"] == "paused"
         assert ran(tools) == []
-
-
-@pytest.mark.parametrize("value", ["yes", "null", "1", "[]", '"true"'])
-def test_a_value_that_decides_nothing_is_refused(
-    terminal: Terminal, tools: Tools, value: str
-) -> None:
-    ask(terminal)
-    assert "true, false, or an object" in terminal.error("conversations resume last", value)
-    assert terminal.json("conversations list")[0]["status"] == "paused"
-    assert terminal("conversations resume last", '{"wipe-0": true}')[0] == 0
-    assert ran(tools) == ["wipe", "look"]
 
 
 def test_in_a_piped_chat_a_value_decides(terminal: Terminal, tools: Tools) -> None:
@@ -226,22 +217,24 @@ class TestAsking:
         assert ran(tools) == ["wipe", "look"]
         assert err.count("asks for wipe, drop, look") == 1
 
-    def test_no_answer_lets_it_wait(
+    @pytest.mark.parametrize(("text", "given", "code", "expected"), [
+        ("go", [True], 3, []),  # no answer lets it wait
+        ("more", [True, True, True], 0, ["wipe", "wipe", "drop", "look"]),
+    ])  # fmt: skip
+    def test_each_wait_is_asked(
+        self, terminal: Terminal, tools: Tools, answers: list[bool],
+        text: str, given: list[bool], code: int, expected: list[str],
+    ) -> None:  # fmt: skip
+        answers += given
+        assert (ask(terminal, text)[0], ran(tools)) == (code, expected)
+
+    def test_what_waits_is_asked_again(
         self, terminal: Terminal, tools: Tools, answers: list[bool]
     ) -> None:
-        answers += [True]
-        assert ask(terminal)[0] == 3
-        assert ran(tools) == []
+        ask(terminal)
         answers += [False, True]
         assert terminal("conversations resume last")[0] == 0
         assert ran(tools) == ["drop", "look"]
-
-    def test_each_wait_is_asked(
-        self, terminal: Terminal, tools: Tools, answers: list[bool]
-    ) -> None:
-        answers += [True, True, True]
-        assert ask(terminal, "more")[0] == 0
-        assert ran(tools) == ["wipe", "wipe", "drop", "look"]
 
 
 @pytest.mark.parametrize(("kind", "payload"), [

@@ -181,27 +181,26 @@ class TestOptions:
 
 
 class TestAttachments:
-    def sent(self, terminal: Terminal, *arguments: str, stdin: bytes = b"") -> list[Any]:
-        out = terminal.out("ask -p mock", *arguments, "--json", stdin=stdin)
-        [prompt] = json.loads(out)["details"]
-        content: list[Any] = prompt["data"]["added"][-1]["content"]
-        return content
-
-    def test_files_are_sent_along(self, terminal: Terminal, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(("arguments", "types"), [
+        ("look -a a.txt -a b.png", ["text", "text", "image"]),
+        ("look -a -", ["text", "image"]),
+        ("-a a.txt", ["text"]),
+    ])  # fmt: skip
+    def test_files_are_sent_along(
+        self, terminal: Terminal, tmp_path: Path, arguments: str, types: list[str]
+    ) -> None:
+        terminal.monkeypatch.chdir(tmp_path)
         (tmp_path / "a.txt").write_text("text of a")
         (tmp_path / "b.png").write_bytes(_PNG)
-        files = [str(tmp_path / name) for name in ("a.txt", "b.png")]
-        content = self.sent(terminal, "look", "-a", files[0], "-a", files[1])
-        assert [part["type"] for part in content] == ["text", "text", "image"]
-        assert "text of a" in content[1]["text"]
-
-    def test_standard_input_can_be_a_file(self, terminal: Terminal) -> None:
-        content = self.sent(terminal, "look", "-a", "-", stdin=_PNG)
-        assert [part["type"] for part in content] == ["text", "image"]
-
-    def test_a_file_alone_is_a_question(self, terminal: Terminal, tmp_path: Path) -> None:
-        (tmp_path / "a.txt").write_text("text of a")
-        assert len(self.sent(terminal, "-a", str(tmp_path / "a.txt"))) == 1
+        out = terminal.out(
+            f"ask -p mock {arguments} --json", stdin=_PNG if "-a -" in arguments else ""
+        )
+        [prompt] = json.loads(out)["details"]
+        content = prompt["data"]["added"][-1]["content"]
+        assert [part["type"] for part in content] == types
+        assert ("a.txt" in arguments) == any(
+            "text of a" in part.get("text", "") for part in content
+        )
 
 
 class TestErrors:
@@ -250,9 +249,3 @@ class TestErrors:
             "genai_host.conversations.conversation.Conversation.stream", interrupted
         )
         assert terminal("ask -p mock x")[0] == 130
-
-
-def test_another_configuration_file_can_be_named(terminal: Terminal, tmp_path: Path) -> None:
-    file = tmp_path / "mine.toml"
-    file.write_text('[defaults]\nmodel = "mock"\n')
-    assert terminal.out("--config", str(file), "ask", "hi") == "hi\n"

@@ -198,7 +198,7 @@ def test_undo_and_reset(terminal: Terminal, script: Any, tmp_path: Path) -> None
     script(["one", "two", "three"])
     file = tmp_path / "saved.json"
     chat(terminal, "a", "/undo", "b", "/reset", "c", "/undo", "/undo", f"/save {file}")
-    assert json.loads(file.read_text()) == []
+    assert texts(file) == []
 
 
 @pytest.mark.parametrize("suffix", ["md", "json"])
