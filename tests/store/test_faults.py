@@ -1,4 +1,4 @@
-"""A store whose disk is full, that others hold, that is broken, older or newer."""
+"""A store whose disk is full, that others hold, that is broken, older or newer; its schema."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from attrs import field, frozen
 from sqlalchemy import Connection, event, text
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateIndex, CreateTable
 from stored import append, turn
 
 from genai_host import Message
@@ -22,6 +24,7 @@ from genai_host.errors import AuthenticationFailed, StoreError
 from genai_host.store import Store
 from genai_host.store.database import VERSION, Database
 from genai_host.store.migrations import bring_up_to_date
+from genai_host.store.tables import metadata
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.stores import CODEC, MakeStore, begin
@@ -346,3 +349,22 @@ def test_an_unusable_connection_is_closed(tmp_path: Path, monkeypatch: pytest.Mo
     for each in opened:
         with pytest.raises(sqlite3.ProgrammingError, match="closed"):
             each.execute("SELECT 1")
+
+
+EXPECTED = Path(__file__).parents[1] / "data" / "schema.sql"
+HEADER = f"""\
+-- Version {VERSION} of the schema, on PostgreSQL.
+-- A change requires a new version and a step in genai_host/store/migrations.py.
+"""
+
+
+def test_the_schema_is_that_of_its_version() -> None:
+    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]  # so in SQLAlchemy
+    statements = []
+    for _, table in sorted(metadata.tables.items()):
+        statements.append(str(CreateTable(table).compile(dialect=dialect)))
+        for index in sorted(table.indexes, key=lambda each: str(each.name)):
+            statements.append(str(CreateIndex(index).compile(dialect=dialect)))
+    lines = "".join(f"\n{each.strip()};" for each in statements).expandtabs(4).splitlines()
+    schema = "\n".join(line.rstrip() for line in lines) + "\n"
+    assert HEADER + schema == EXPECTED.read_text("utf-8")
