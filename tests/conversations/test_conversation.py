@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from attrs import field, frozen
-from conversing import host_of, mock_of, recorded, reopened, scripted, texts
+from conversing import answering, host_of, mock_of, recorded, reopened, scripted, texts
 
 from genai_host import Detail, Host, Image, Message, Text
 from genai_host.api import Answer, FeatureSteps, Pause, Prompt, Turn, Usage, about
@@ -44,28 +44,22 @@ def requests(host: Host) -> list[Any]:
 
 
 class TestHistory:
-    def test_a_turn_adds_what_was_said_and_the_answer(self, host: Host) -> None:
-        conversation = scripted(host, "hello")
-        conversation.say("hi")
-        assert conversation.history == (Message("user", "hi"), Message("assistant", "hello"))
-
     @pytest.mark.parametrize("fault", _FAULTS.values(), ids=_FAULTS)
     def test_a_failed_turn_leaves_it_as_it_was(self, host: Host, fault: dict[str, Any]) -> None:
         conversation = scripted(host, "first", fault, "third")
         conversation.say("one")
         before = conversation.history
+        assert before == (Message("user", "one"), Message("assistant", "first"))
         with pytest.raises(GenaiError):
             conversation.say("two")
-        assert conversation.history is not None
         assert conversation.history == before
         conversation.say("three")
         assert texts(conversation) == ["one", "first", "three", "third"]
         assert "two" not in str(requests(host)[-1])
 
     def test_what_had_come_of_a_cut_answer_is_in_the_error(self, host: Host) -> None:
-        conversation = scripted(host, _FAULTS["cut"])
         with pytest.raises(IncompleteReply) as caught:
-            list(conversation.stream("hi"))
+            list(scripted(host, _FAULTS["cut"]).stream("hi"))
         assert caught.value.text == "one two"
 
     def test_an_abandoned_turn_leaves_it_as_it_was(self, host: Host) -> None:
@@ -96,11 +90,10 @@ class TestHistory:
         conversation = scripted(host, *"abc")
         for text in ("one", "two", "three"):
             conversation.say(text)
-        assert conversation.undo() == Message("user", "three")
-        assert conversation.undo() == Message("user", "two")
+        taken = [conversation.undo(), conversation.undo()]
         assert texts(conversation) == ["one", "a"]
-        assert conversation.undo() == Message("user", "one")
-        assert conversation.undo() is None
+        taken += [conversation.undo(), conversation.undo()]
+        assert taken == [*(Message("user", each) for each in ("three", "two", "one")), None]
 
     def test_turns_that_added_nothing_are_taken_back_alike(self, host: Host) -> None:
         conversation = scripted(host, *"abcdef", settings={"keep_history": False})
@@ -117,13 +110,16 @@ class TestHistory:
             assert each.undo() is None
 
     def test_a_feature_decides_what_enters_it(self, make_host: MakeHost) -> None:
+        """Also from a generator."""
+
         def respond(turn: Turn[None]) -> FeatureSteps:
             yield from Prompt([turn.message])
-            return Answer("shown", new_messages=[Message("user", "instead")])
+            return Answer("shown", new_messages=(Message("user", each) for each in "ab"))
 
         conversation = host_of(make_host, respond).open("f", "mock")
         assert conversation.say("hi").text == "shown"
-        assert conversation.history == (Message("user", "instead"),)
+        assert conversation.history == (Message("user", "a"), Message("user", "b"))
+        assert replay(recorded(conversation).entries).history == conversation.history
 
     def test_a_feature_has_a_state_of_its_own(self, make_host: MakeHost) -> None:
         def count(turn: Turn[None]) -> FeatureSteps:
@@ -182,26 +178,13 @@ class TestBadAnswers:
         assert reopened(host, recorded(conversation)).say("good").text == "fine"
 
     def test_a_state_is_the_same_live_and_reopened(self, make_host: MakeHost) -> None:
-        def respond(turn: Turn[None]) -> FeatureSteps:
-            yield from ()
-            return Answer(repr(turn.state), state={1: ("a", Text("b"))})
-
+        respond = answering(lambda turn: Answer(repr(turn.state), state={1: ("a", Text("b"))}))
         host = host_of(make_host, respond, roles={})
         conversation = host.open("f")
         conversation.say("x")
         expected = "{'1': ['a', {'type': 'text', 'text': 'b'}]}"
         for each in (reopened(host, recorded(conversation)), conversation):
             assert each.say("y").text == expected
-
-    def test_what_is_added_may_come_from_a_generator(self, make_host: MakeHost) -> None:
-        def respond(turn: Turn[None]) -> FeatureSteps:
-            yield from ()
-            return Answer("", new_messages=(Message("user", text) for text in "ab"))
-
-        conversation = host_of(make_host, respond, roles={}).open("f")
-        conversation.say("x")
-        assert len(conversation.history) == 2
-        assert replay(recorded(conversation).entries).history == conversation.history
 
 
 class TestSaying:
@@ -279,11 +262,7 @@ class TestReturns:
         assert conversation.history == ()
 
     def test_a_feature_that_gives_no_data_is_an_error(self, make_host: MakeHost) -> None:
-        def respond(turn: Turn[None]) -> FeatureSteps:
-            yield from ()
-            return Answer("only text")
-
-        host = host_of(make_host, respond, roles={})
+        host = host_of(make_host, answering(lambda turn: Answer("only text")), roles={})
         with pytest.raises(OutputValidationError, match="the answer of f does not match"):
             host.open("f").say("hi", output_type=City)
 
@@ -354,22 +333,16 @@ class TestChanging:
             *[({"temperature": 1}, "Be brief.")] * 2,
         ]
 
-    @pytest.mark.parametrize(
-        ("settings", "hint"),
-        [({"tonne": "x"}, "did you mean tone?"), ({"tone": 3}, "how it sounds")],
-    )
+    @pytest.mark.parametrize(("settings", "hint"), [
+        ({"tonne": "x"}, "did you mean tone?"), ({"tone": 3}, "how it sounds"),
+    ])  # fmt: skip
     def test_wrong_settings_are_refused_with_help(
         self, make_host: MakeHost, settings: dict[str, Any], hint: str
     ) -> None:
-        def respond(turn: Turn[Tone]) -> FeatureSteps:
-            yield from ()
-            return Answer("")
-
-        host = host_of(make_host, respond, settings=Tone, roles={})
-        with pytest.raises(ConfigurationError) as caught:
+        host = host_of(make_host, answering(lambda turn: Answer("")), settings=Tone, roles={})
+        with pytest.raises(ConfigurationError, match="feature f") as caught:
             host.open("f", settings=settings)
         assert hint in caught.value.hint
-        assert "feature f" in str(caught.value)
 
 
 class TestOneAtATime:
@@ -396,8 +369,8 @@ class TestOneAtATime:
             scripted(host).resume()
 
     def test_a_closed_conversation_takes_no_turns(self, host: Host) -> None:
-        conversation = scripted(host, "a")
-        conversation.close()
+        with scripted(host, "a") as conversation:
+            conversation.say("x")
         conversation.close()
         assert conversation.status == "closed"
         for attempt in (lambda: conversation.say("x"), conversation.reset, conversation.undo):
@@ -411,8 +384,3 @@ class TestOneAtATime:
             conversation.close()
             wait([saying], 0.05)
         assert isinstance(saying.exception(), GenaiError)
-
-    def test_it_closes_as_a_context(self, host: Host) -> None:
-        with scripted(host, "a") as conversation:
-            conversation.say("x")
-        assert conversation.status == "closed"

@@ -85,15 +85,17 @@ def converse(make_host: MakeHost) -> Converse:
     return Converse(make_host)
 
 
-def coming_to(step: Any) -> Callable[..., FeatureSteps]:
-    """A feature that answers with what a step comes to, or with its error."""
+def coming_to(*steps: Any) -> Callable[..., FeatureSteps]:
+    """A feature that answers with what the last of these steps comes to, or with an error."""
 
     def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+        results: list[Any] = []
         try:
-            result = yield from step
+            for step in steps:
+                results.append((yield from step))
         except GenaiError as error:
             return Answer(type(error).__name__, data=str(error))
-        return Answer(str(result))
+        return Answer(str(results[-1]), data=results)
 
     return respond
 
@@ -136,25 +138,14 @@ class TestSteps:
         assert conversation.say("hi").text == "[2.0, 0]"
 
     def test_time_and_ids_are_steps(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            now = yield from Now()
-            first = yield from NewId("x-")
-            second = yield from NewId("x-")
-            return Answer(now, data=[first, second])
-
-        answer = converse(respond, roles={}, clock=ManualClock()).say("hi")
-        assert answer.text == "2026-01-01T00:00:00+00:00"
-        first, second = answer.data
+        respond = coming_to(Now(), NewId("x-"), NewId("x-"))
+        now, first, second = converse(respond, roles={}, clock=ManualClock()).say("hi").data
+        assert now == "2026-01-01T00:00:00+00:00"
         assert first != second
         assert len(first) == len("x-") + 24
 
     def test_progress_is_told_and_is_no_step(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            yield from Progress("half way", {"share": 0.5})
-            yield from Now()
-            return Answer("done")
-
-        conversation = converse(respond, roles={})
+        conversation = converse(coming_to(Progress("half way", {"share": 0.5}), Now()), roles={})
         events = list(conversation.stream("hi"))
         assert [event.kind for event in events] == ["progress", "answer"]
         assert events[0].data.text == "half way"
@@ -181,15 +172,6 @@ class TestSteps:
         assert answer.text == "NoRoute"
         assert "no model for role 'judge'" in answer.data
 
-    @pytest.mark.parametrize("wrong", [3, None, "prompt", object()])
-    def test_what_is_no_step_is_a_bug(self, converse: Converse, wrong: object) -> None:
-        def respond(turn: Turn[NoSettings]) -> Generator[Any, Any, Answer]:
-            yield wrong
-            return Answer("")
-
-        with pytest.raises(PluginError, match=r"the feature f yields .* which is not a step"):
-            converse(respond, roles={}).say("hi")
-
     def test_what_is_no_answer_is_a_bug_of_the_feature(self, converse: Converse) -> None:
         def respond(turn: Turn[NoSettings]) -> Generator[Any, Any, Any]:
             yield from Now()
@@ -207,10 +189,29 @@ class TestSteps:
             converse(lambda turn: value, roles={}).say("hi")
         assert "yield" in caught.value.hint
 
-    def test_a_step_that_cannot_be_recorded_is_a_bug(self, converse: Converse) -> None:
-        respond = not_asked(CallFunction(divide, {"a": object()}))
-        with pytest.raises(PluginError, match=r"the feature f .* cannot be recorded"):
-            converse(respond, roles={}).say("hi")
+
+class TestBugs:
+    """What a feature must not yield, return or raise."""
+
+    @pytest.mark.parametrize(("step", "message"), [
+        *((each, "f yields .* which is not a step") for each in (3, None, "prompt", object())),
+        (All([says("a"), 3]), "yields 3, which is not a step"),  # type: ignore[list-item]  # on purpose
+        (All([Pause("approval")]), "pauses within All"),
+        (CallFunction(len, {"a": object()}), r"the feature f .* cannot be recorded"),
+        (Pause("approval", {"by": Answer}), "cannot be recorded"),
+    ], ids=lambda value: type(value).__name__)  # fmt: skip
+    def test_a_wrong_step(self, converse: Converse, step: Any, message: str) -> None:
+        def respond(turn: Turn[NoSettings]) -> Generator[Any, Any, Answer]:
+            try:
+                yield step
+            except GenaiError:
+                raise AssertionError("the feature is not asked") from None
+            return Answer("")
+
+        conversation = converse(respond)
+        with pytest.raises(PluginError, match=message):
+            conversation.say("hi")
+        assert conversation.status == "idle"
 
 
 def divide(a: float, b: float) -> tuple[float, int]:
@@ -282,45 +283,40 @@ class TestFailures:
             "prompt of main to mock@script",
         ]
 
-    def test_what_is_not_handled_reaches_the_caller(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            yield from says("a")
-            raise AssertionError("not reached")
-
-        with pytest.raises(ServiceUnavailable, match="refused"):
-            converse(respond, [{"fault": "refused"}]).say("hi")
-
-    def test_a_feature_may_raise_errors_of_its_own(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            yield from Now()
-            raise GenaiError("not today", hint="tomorrow")
-
-        with pytest.raises(GenaiError, match="not today"):
-            converse(respond, roles={}).say("hi")
-
     @pytest.mark.parametrize("steps", [0, 1])
-    def test_a_bug_of_a_feature_is_a_bug(self, converse: Converse, steps: int) -> None:
+    @pytest.mark.parametrize(("error", "kind", "message"), [
+        (GenaiError("not today", hint="tomorrow"), GenaiError, "not today"),
+        (LookupError("bug"), PluginError, "the feature f failed: LookupError: bug"),
+    ])  # fmt: skip
+    def test_errors_of_a_feature(
+        self, converse: Converse, error: Exception, kind: type[GenaiError], message: str, steps: int
+    ) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             for _ in range(steps):
                 yield from Now()
-            raise LookupError("bug")
+            raise error
 
-        with pytest.raises(PluginError, match="the feature f failed: LookupError: bug") as e:
+        with pytest.raises(GenaiError, match=message) as caught:
             converse(respond, roles={}).say("hi")
-        assert isinstance(e.value.__cause__, LookupError)
-        assert "-v shows where" in e.value.hint
+        assert type(caught.value) is kind
+        if kind is PluginError:
+            assert caught.value.__cause__ is error
+            assert "-v shows where" in caught.value.hint
 
-    def test_an_error_after_a_handled_one_does_not_hide_it(self, converse: Converse) -> None:
+    def test_an_error_that_is_not_handled_or_leads_to_another(self, converse: Converse) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
                 yield from says("a")
             except RateLimited as error:
                 raise GenaiError("gave up") from error
-            raise AssertionError
+            raise AssertionError("not reached")
 
+        conversation = converse(respond, [{"status": 429}, {"fault": "refused"}])
         with pytest.raises(GenaiError, match="gave up") as caught:
-            converse(respond, [{"status": 429}]).say("hi")
+            conversation.say("hi")
         assert isinstance(caught.value.__cause__, RateLimited)
+        with pytest.raises(ServiceUnavailable, match="refused"):
+            conversation.say("hi")
 
 
 class TestAtOnce:
@@ -366,35 +362,18 @@ class TestAtOnce:
         assert converse(coming_to(step), replies).say("hi").text == "RateLimited"
 
     def test_settled_gives_each_result_or_error(self, converse: Converse) -> None:
+        step = AllSettled([CallFunction(divide, {"a": 1, "b": b}) for b in (1, 0, 2)])
+        kinds: list[type] = []
+
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            steps = [CallFunction(divide, {"a": 1, "b": b}) for b in (1, 0, 2)]
-            outcomes = yield from AllSettled(steps)
-            return Answer(" ".join(type(outcome).__name__ for outcome in outcomes))
-
-        assert converse(respond, roles={}).say("hi").text == "list FunctionFailed list"
-
-    def test_a_bug_in_one_of_them_is_a_bug(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Generator[Any, Any, Answer]:
-            yield All([says("a"), 3])  # type: ignore[list-item]
+            kinds.extend(map(type, (yield from step)))
             return Answer("")
 
-        with pytest.raises(PluginError, match="yields 3, which is not a step"):
-            converse(respond).say("hi")
-
-    def test_pause_within_all_is_an_error(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            yield from All([Pause("approval")])
-            return Answer("")
-
-        with pytest.raises(PluginError, match="pauses within All"):
-            converse(respond, roles={}).say("hi")
+        converse(respond, roles={}).say("hi")
+        assert kinds == [list, FunctionFailed, list]
 
     def test_their_progress_is_told_their_texts_are_not(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            yield from All([says("a"), says("b")])
-            return Answer("done")
-
-        events = list(converse(respond).stream("hi"))
+        events = list(converse(coming_to(All([says("a"), says("b")]))).stream("hi"))
         assert [event.kind for event in events] == ["step", "step", "answer"]
 
 
@@ -408,12 +387,13 @@ def test_errors_of_tools_are_raised(converse: Converse, monkeypatch: pytest.Monk
 
 
 class TestCaps:
-    def test_round_trips_are_counted_before_the_call(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            while True:
-                yield from says("again")
+    @staticmethod
+    def endless(turn: Turn[NoSettings]) -> FeatureSteps:
+        while True:
+            yield from says("again")
 
-        conversation = converse(respond, ["x"] * 10, caps=TurnLimits(max_model_calls=6))
+    def test_round_trips_are_counted_before_the_call(self, converse: Converse) -> None:
+        conversation = converse(self.endless, ["x"] * 10, caps=TurnLimits(max_model_calls=6))
         with pytest.raises(LimitExceeded) as caught:
             conversation.say("hi")
         assert caught.value.limit == "round_trips"
@@ -422,10 +402,10 @@ class TestCaps:
     def test_a_feature_may_conclude_without_more_round_trips(self, converse: Converse) -> None:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
-                while True:
-                    yield from says("again")
+                yield from self.endless(turn)
             except LimitExceeded:
                 return Answer("that is all")
+            raise AssertionError
 
         assert converse(respond, caps=TurnLimits(max_model_calls=2)).say("hi").text == "that is all"
 
@@ -470,12 +450,7 @@ class TestCaps:
 
     def test_no_alarm_is_left_behind(self, converse: Converse) -> None:
         clock = ManualClock()
-
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            yield from says("x")
-            return Answer("")
-
-        converse(respond, clock=clock).say("hi")
+        converse(coming_to(says("x")), clock=clock).say("hi")
         assert clock.due_in() == []
 
 
@@ -514,11 +489,7 @@ class TestCancelling:
             entered.set()
             never.wait(60)
 
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            yield from CallFunction(stuck)
-            return Answer("")
-
-        conversation = converse(respond, roles={})
+        conversation = converse(not_asked(CallFunction(stuck)), roles={})
         saying = in_background(conversation.say, "hi")
         assert entered.wait(30)
         conversation.cancel()
@@ -584,74 +555,43 @@ class TestWaiting:
         assert events[-1] == Event("paused", conversation.current_pause)
 
     def test_a_result_has_the_class_that_was_asked_for(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            message = yield from Pause("message", returns=Message)
-            return Answer(message.text)
-
-        assert paused(converse(respond, roles={})).resume(Message("user", "given")).text == "given"
+        conversation = paused(converse(coming_to(Pause("message", returns=Message)), roles={}))
+        given = Message("user", "given")
+        assert conversation.resume(given).text == str(given)
 
     @pytest.mark.parametrize(
         "wrong", ["garbage", None, 1, object()], ids=["str", "none", "int", "object"]
     )
     def test_what_it_does_not_wait_for_is_refused(self, converse: Converse, wrong: object) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            try:
-                approved = yield from Pause("approval", {"sum": 5}, returns=bool)
-            except GenaiError:
-                raise AssertionError("the feature is not asked") from None
-            return Answer(f"approved: {approved}")
-
-        conversation = paused(converse(respond, roles={}))
+        pause = Pause("approval", {"sum": 5}, returns=bool)
+        conversation = paused(converse(coming_to(pause), roles={}))
         entries = recorded(conversation).entries
         for _ in range(2):
             with pytest.raises(ValidationError, match="approval"):
                 conversation.resume(wrong)
-            assert conversation.status == "paused"
-            assert conversation.current_pause == Pause("approval", {"sum": 5}, returns=bool)
+            assert (conversation.status, conversation.current_pause) == ("paused", pause)
             assert recorded(conversation).entries == entries
-        assert conversation.resume(True).text == "approved: True"
+        assert conversation.resume(True).text == "True"
 
     @pytest.mark.parametrize("wrong", [object(), float("nan")], ids=["object", "nan"])
     def test_what_has_no_json_form_is_refused_too(self, converse: Converse, wrong: object) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            return Answer(str((yield from Pause("anything"))))
-
-        conversation = paused(converse(respond, roles={}))
+        conversation = paused(converse(coming_to(Pause("anything")), roles={}))
         with pytest.raises(ValidationError, match="JSON"):
             conversation.resume(wrong)
         assert conversation.resume((1, 2)).text == "[1, 2]"
 
     def test_each_wait_needs_a_result_of_its_own(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            first = yield from Pause("first")
-            second = yield from Pause("second")
-            return Answer(f"{first} {second}")
-
-        conversation = paused(converse(respond, roles={}))
+        conversation = paused(converse(coming_to(Pause("first"), Pause("second")), roles={}))
         with pytest.raises(TurnPaused, match="waits for second"):
             conversation.resume(1)
         assert conversation.current_pause == Pause("second")
-        assert conversation.resume(2).text == "1 2"
+        assert conversation.resume(2).data == [1, 2]
 
-    def test_what_is_shown_to_who_decides_must_have_a_json_form(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            yield from Pause("approval", {"by": Answer})
-            return Answer("")
-
-        conversation = converse(respond, roles={})
-        with pytest.raises(PluginError, match="cannot be recorded"):
-            conversation.say("hi")
-        assert conversation.status == "idle"
-
-    def test_a_waiting_turn_can_be_dropped(self, converse: Converse) -> None:
+    @pytest.mark.parametrize("drop", ["undo", "reset"])
+    def test_a_waiting_turn_can_be_dropped(self, converse: Converse, drop: str) -> None:
         conversation = paused(converse(self.respond, ["one", "two"]), "first")
-        assert conversation.undo() == Message("user", "first")
-        assert conversation.status == "idle"
-        paused(conversation, "second")
-
-    def test_forgetting_all_drops_it(self, converse: Converse) -> None:
-        conversation = paused(converse(self.respond, ["one", "two"]), "first")
-        conversation.reset()
+        dropped = getattr(conversation, drop)()
+        assert dropped == (Message("user", "first") if drop == "undo" else None)
         assert (conversation.status, conversation.current_pause) == ("idle", None)
         assert converse.host.reopen(recorded(conversation)).status == "idle"
         paused(conversation, "second")

@@ -138,8 +138,7 @@ class TestRetelling:
     def test_a_failed_turn_adds_nothing(self) -> None:
         failed = [*turn(1, answer=None), TurnEnded(1, error=Cancelled("x"))]
         replayed = replay([OPENED, *turn(0), *failed])
-        assert len(replayed.history) == 2
-        assert replayed.turns == 2
+        assert (len(replayed.history), replayed.turns) == (2, 2)
 
     def test_a_turn_that_has_not_ended_is_pending(self) -> None:
         begun = [*turn(1, answer=None), StepStarted(1, (0,), "prompt", "x")]
@@ -175,33 +174,26 @@ class TestRetelling:
         assert [(mark.history, mark.state) for mark in replayed.marks] == [(0, None), (2, 1)]
         assert replayed.state == 3
 
-    def test_a_turn_in_place_of_none_is_refused(self) -> None:
-        with pytest.raises(ReplayError, match="replaces a turn that does not exist"):
-            replay([OPENED, TurnStarted(0, Message("user", "r"), "1", 0, again=True)])
-
-    def test_a_second_beginning_is_refused(self) -> None:
-        with pytest.raises(ReplayError, match="begins twice"):
-            replay([OPENED, OPENED])
-
-    def test_steps_of_no_turn_are_refused(self) -> None:
-        for entry in (StepStarted(0, (0,), "now", "x"), TurnEnded(0, Answer("a"))):
-            with pytest.raises(ReplayError, match="outside of a turn"):
-                replay([OPENED, entry])
-
     def test_changes_hold_from_then_on(self) -> None:
-        replayed = replay([OPENED, *turn(0), Changed({"main": "other"}, {"seed": 1}, {"x": 2})])
-        assert replayed.opened.models == {"main": "other"}
-        assert replayed.opened.parameters == {"seed": 1}
-        assert replayed.opened.settings == {"x": 2}
+        opened = replay(
+            [OPENED, *turn(0), Changed({"main": "other"}, {"seed": 1}, {"x": 2})]
+        ).opened
+        assert (opened.models, opened.parameters) == ({"main": "other"}, {"seed": 1})
+        assert opened.settings == {"x": 2}
 
-    def test_a_record_without_a_beginning_is_refused(self) -> None:
-        for entries in ([], turn(0)):
-            with pytest.raises(ReplayError, match="no first entry"):
-                replay(entries)
-
-    def test_a_newer_form_is_refused(self) -> None:
-        with pytest.raises(ReplayError, match=f"not {SCHEMA} or earlier"):
-            replay([Opened("chat", "1", {}, schema=SCHEMA + 1)])
+    @pytest.mark.parametrize(("entries", "message"), [
+        ([OPENED, TurnStarted(0, Message("user", "r"), "1", 0, again=True)],
+         "replaces a turn that does not exist"),
+        ([OPENED, OPENED], "begins twice"),
+        ([OPENED, StepStarted(0, (0,), "now", "x")], "outside of a turn"),
+        ([OPENED, TurnEnded(0, Answer("a"))], "outside of a turn"),
+        ([], "no first entry"),
+        (turn(0), "no first entry"),
+        ([Opened("chat", "1", {}, schema=SCHEMA + 1)], f"not {SCHEMA} or earlier"),
+    ])  # fmt: skip
+    def test_what_cannot_be_is_refused(self, entries: list[Entry], message: str) -> None:
+        with pytest.raises(ReplayError, match=message):
+            replay(entries)
 
 
 BEGUN = TurnStarted(0, Message("user", "q"), "1", 0)

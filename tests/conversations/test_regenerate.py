@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conversing import host_of, mock_of, paused, recorded, reopened, scripted, texts
+from conversing import answering, host_of, mock_of, paused, recorded, reopened, scripted, texts
 
 from genai_host import Conversation, Host, Image, InMemoryRecord, Message
 from genai_host.api import Answer, FeatureSteps, NoSettings, Pause, Prompt, Turn
@@ -28,44 +28,32 @@ def sent(host: Host) -> list[str]:
     return [each["content"][0]["text"] for each in messages if each["role"] != "system"]
 
 
-def test_the_new_answer_takes_the_place_of_the_last(host: Host) -> None:
-    conversation = scripted(host, *"abc")
+@pytest.fixture
+def said(host: Host) -> Conversation:
+    """`one` and `two` were said and answered; further replies follow."""
+    conversation = scripted(host, "a", "b", LIMITED, LIMITED, *"cdefg")
     conversation.say("one")
     conversation.say("two")
-    assert conversation.say(regenerate=True).text == "c"
-    assert texts(conversation) == ["one", "a", "two", "c"]
-    assert sent(host) == ["one", "a", "two"]
+    return conversation
 
 
-def test_another_message_takes_the_place_of_the_last(host: Host) -> None:
-    conversation = scripted(host, *"abc")
-    conversation.say("one")
-    conversation.say("two")
-    assert list(conversation.stream("deux", regenerate=True))[-1].answer is not None
-    assert texts(conversation) == ["one", "a", "deux", "c"]
-    assert conversation.last_message == Message("user", "deux")
-
-
-def test_failed_regeneration_keeps_the_turn(host: Host) -> None:
-    conversation = scripted(host, "a", "b", LIMITED, LIMITED, "c")
-    conversation.say("one")
-    conversation.say("two")
+def test_the_new_answer_takes_the_place_of_the_last(host: Host, said: Conversation) -> None:
     for _ in range(2):
         with pytest.raises(RateLimited):
-            conversation.say(regenerate=True)
-        assert texts(conversation) == ["one", "a", "two", "b"]
-        assert texts(reopened(host, recorded(conversation))) == ["one", "a", "two", "b"]
-    conversation.say(regenerate=True)
-    assert texts(conversation) == ["one", "a", "two", "c"]
-
-
-def test_what_is_abandoned_takes_no_place(host: Host) -> None:
-    conversation = scripted(host, "a", "b c d")
-    conversation.say("one")
-    stream = conversation.stream(regenerate=True)
+            said.say(regenerate=True)
+        assert texts(said) == ["one", "a", "two", "b"]
+        assert texts(reopened(host, recorded(said))) == ["one", "a", "two", "b"]
+    assert said.say(regenerate=True).text == "c"
+    assert texts(said) == ["one", "a", "two", "c"]
+    assert sent(host) == ["one", "a", "two"]
+    events = list(said.stream("deux", regenerate=True))
+    assert events[-1].answer is not None
+    assert texts(said) == ["one", "a", "deux", "d"]
+    assert said.last_message == Message("user", "deux")
+    stream = said.stream(regenerate=True)
     next(stream)
-    stream.close()
-    assert texts(conversation) == ["one", "a"]
+    stream.close()  # what is abandoned takes no place
+    assert texts(said) == ["one", "a", "deux", "d"]
 
 
 @pytest.mark.parametrize(
@@ -112,10 +100,7 @@ def test_it_is_said_as_it_was_with_all_its_parts(host: Host, keep_history: bool)
 
 
 def test_its_context_is_the_same_unless_another_is_given(make_host: MakeHost) -> None:
-    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-        yield from ()
-        return Answer(str(turn.context.get("page")))
-
+    respond = answering(lambda turn: Answer(str(turn.context.get("page"))))
     conversation = host_of(make_host, respond, roles={}).open("f")
     conversation.say("x", context={"page": 7})
     assert conversation.say(regenerate=True).text == "7"
@@ -151,17 +136,14 @@ def test_nothing_can_be_said_again_before_anything_was_said(host: Host) -> None:
     assert len(recorded(conversation).entries) == 1
 
 
-def test_what_was_taken_back_is_not_said_again(host: Host) -> None:
-    conversation = scripted(host, "a", "b", LIMITED, "c")
-    conversation.say("one")
-    conversation.say("two")
+def test_what_was_taken_back_is_not_said_again(host: Host, said: Conversation) -> None:
     with pytest.raises(RateLimited):
-        conversation.say("three")
-    assert conversation.undo() == Message("user", "two")
-    for each in (conversation, reopened(host, recorded(conversation))):
+        said.say("three")
+    assert said.undo() == Message("user", "two")
+    for each in (said, reopened(host, recorded(said))):
         assert each.last_message == Message("user", "one")
-    conversation.reset()
-    assert conversation.last_message is None
+    said.reset()
+    assert said.last_message is None
 
 
 def test_a_replacement_is_taken_back_as_one_turn(host: Host) -> None:

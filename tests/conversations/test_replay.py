@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -99,8 +98,9 @@ def test_an_id_on_record_stays_the_same(make_host: MakeHost) -> None:
     conversation = host.open("f")
     expected = conversation.say("x").text
     entries = recorded(conversation).entries
-    assert host.reopen(InMemoryRecord(entries[:4])).resume().text == expected
-    assert host.reopen(InMemoryRecord(entries[:2])).resume().text != expected
+    for kept, is_same in ((4, True), (2, False)):
+        answer = host.reopen(InMemoryRecord(entries[:kept])).resume()
+        assert (answer.text == expected) == is_same
 
 
 class TestGoingOn:
@@ -286,11 +286,21 @@ class TestGoingOn:
 
 
 class TestChangedFeatures:
-    def record(self, make_host: MakeHost, respond: Any) -> Sequence[Entry]:
-        """A turn that was interrupted after its last step."""
+    def reopened(
+        self, make_host: MakeHost, before: Any, after: Any, has_result: bool = True, **fields: Any
+    ) -> Conversation:
+        """A turn that was interrupted after its step, of a feature that takes another one now."""
+        steps = iter([before, after])
+
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+            return Answer((yield from next(steps)))
+
         conversation = host_of(make_host, respond, roles={}).open("f")
         conversation.say("x")
-        return [e for e in recorded(conversation).entries if not isinstance(e, TurnEnded)]
+        left_out = TurnEnded if has_result else (TurnEnded, StepEnded)
+        kept = [each for each in recorded(conversation).entries if not isinstance(each, left_out)]
+        host = host_of(make_host, respond, roles={}, **fields)
+        return host.reopen(InMemoryRecord(kept))
 
     @pytest.mark.parametrize("has_result", [True, False])
     @pytest.mark.parametrize(("before", "after", "message"), [
@@ -300,24 +310,11 @@ class TestChangedFeatures:
     def test_another_step_at_a_point_on_record_stops_it(
         self, make_host: MakeHost, before: Any, after: Any, message: str, has_result: bool
     ) -> None:
-        steps = iter([before, after])
-
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            return Answer((yield from next(steps)))
-
-        entries = self.record(make_host, respond)
-        kept = [each for each in entries if has_result or not isinstance(each, StepEnded)]
-        host = host_of(make_host, respond, roles={})
         with pytest.raises(StepChanged, match=message):
-            host.reopen(InMemoryRecord(kept)).resume()
+            self.reopened(make_host, before, after, has_result).resume()
 
     def test_another_version_of_the_feature_is_refused(self, make_host: MakeHost) -> None:
-        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            return Answer((yield from Now()))
-
-        entries = self.record(make_host, respond)
-        host = host_of(make_host, respond, roles={}, version="2")
-        conversation = host.reopen(InMemoryRecord(entries))
+        conversation = self.reopened(make_host, Now(), Now(), version="2")
         with pytest.raises(ReplayError, match="began with version 1 of f, this is version 2"):
             conversation.resume()
         assert conversation.undo() == Message("user", "x")

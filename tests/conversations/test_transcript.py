@@ -7,7 +7,6 @@ import os
 import resource
 import stat
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -139,16 +138,14 @@ def test_only_the_user_can_read_it(tmp_path: Path, before: int | None) -> None:
 
 
 @pytest.mark.parametrize(("place", "reason"), [
-    (lambda folder: folder, "Is a directory"),
-    (lambda folder: folder / "missing" / "talk.md", "No such file or directory"),
-    (lambda folder: folder / ("x" * 5_000), "File name too long"),
-    (lambda folder: f"{folder}/nul\0.md", "embedded null byte"),
-    (lambda folder: "~nobody-of-that-name/talk.md", "Could not determine home directory."),
+    ("", "Is a directory"),
+    ("/missing/talk.md", "No such file or directory"),
+    ("/" + "x" * 5_000, "File name too long"),
+    ("/nul\0.md", "embedded null byte"),
+    ("~nobody-of-that-name/talk.md", "Could not determine home directory."),
 ], ids=["a folder", "in no folder", "a long name", "a null", "of nobody"])  # fmt: skip
-def test_what_cannot_be_written_is_told(
-    tmp_path: Path, place: Callable[[Path], str | Path], reason: str
-) -> None:
-    file = place(tmp_path)
+def test_what_cannot_be_written_is_told(tmp_path: Path, place: str, reason: str) -> None:
+    file = place if place.startswith("~") else f"{tmp_path}{place}"
     with pytest.raises(ConfigurationError) as caught:
         write_transcript(HISTORY, file)
     assert caught.value.message == f"cannot write {file}: {reason}"

@@ -10,7 +10,7 @@ import pytest
 from genai_vendor_mock import MockProvider
 
 from genai_host import Conversation, Host, InMemoryRecord
-from genai_host.api import Feature, Message, NoSettings, Prompt
+from genai_host.api import Answer, Feature, FeatureSteps, Message, NoSettings, Prompt
 from genai_host.errors import TurnPaused
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.fixtures import MakeHost
@@ -18,6 +18,16 @@ from genai_host_testing.internal.fixtures import MakeHost
 
 def says(text: str, **fields: Any) -> Prompt:
     return Prompt([Message("user", text)], **fields)
+
+
+def answering(answer: Callable[[Any], Answer]) -> Callable[[Any], FeatureSteps]:
+    """A feature that answers a turn at once."""
+
+    def respond(turn: Any) -> FeatureSteps:
+        yield from ()
+        return answer(turn)
+
+    return respond
 
 
 def host_of(
