@@ -102,32 +102,22 @@ def test_nothing_of_a_broken_plugin_is_registered_and_its_outcome_is_kept(site: 
     assert all("genai-host plugins disable" in each.fix for each in duplicates)
 
 
-def test_two_entry_points_that_name_one_module_are_one_plugin(site: Path) -> None:
-    """Without a name that both declare, too."""
-    make_distribution(
-        site,
-        "twice",
-        entry_points={"one": "twice", "two": "twice"},
-        files={
-            "twice.py": "from genai_host.api import hookimpl\n"
-            "@hookimpl\ndef genai_on_change(kind, name, added): pass\n"
-        },
-    )
-    plugins = load(site)
-    [broken] = plugins.broken
-    assert broken.found.name == "two"
-    assert broken.reason == "it is the same object as the plugin one of twice"
-    assert "plugins disable twice:two" in broken.fix
-    assert len(plugins.manager.hook.genai_on_change.get_hookimpls()) == 1
-
-
-def test_an_entry_point_that_stands_there_twice_is_one_plugin(site: Path) -> None:
-    info = make_distribution(site, "twice", files={"twice.py": _GOOD})
-    (info / "entry_points.txt").write_text("[genai_host]\nx = twice\nx = twice\n")
+@pytest.mark.parametrize("second", ["two", "one"])
+def test_two_entry_points_of_one_module_are_one_plugin(site: Path, second: str) -> None:
+    """Also without a name that both declare, or with one name."""
+    source = "from genai_host.api import hookimpl\n@hookimpl\ndef genai_on_change(kind): pass\n"
+    info = make_distribution(site, "twice", files={"twice.py": source})
+    (info / "entry_points.txt").write_text(f"[genai_host]\none = twice\n{second} = twice\n")
     plugins = load(site)
     assert [type(result) for result in plugins.results] == [LoadedPlugin, BrokenPlugin]
-    assert list(plugins.registry.models) == ["good"]
-    assert plugins.manager.hook.genai_models.get_hookimpls()
+    [broken] = plugins.broken
+    assert (broken.found.name, len(plugins.manager.hook.genai_on_change.get_hookimpls())) == (
+        second,
+        1,
+    )
+    if second == "two":
+        assert broken.reason == "it is the same object as the plugin one of twice"
+        assert "plugins disable twice:two" in broken.fix
 
 
 def test_keyboard_interrupt_is_not_a_broken_plugin(site: Path) -> None:
@@ -225,53 +215,53 @@ def test_an_object_may_be_a_plugin(site: Path) -> None:
 def test_outcomes_are_remembered_for_who_lists_without_loading(site: Path) -> None:
     good(site, "good")
     make_distribution(site, "bad", files={"bad.py": "1 / 0"})
-    load(site)
+    make_distribution(site, "off", files={"off.py": "raise KeyboardInterrupt"})
+    kinds = [type(result) for result in load(site, Config(disabled=["off"])).results]
+    assert kinds == [BrokenPlugin, LoadedPlugin, BlockedPlugin]
     looked_at = index(site)
-    outcomes = {plugin.name: looked_at.outcomes()[plugin.key] for plugin in looked_at.plugins()}
-    assert outcomes["good"].status == "loaded"
-    assert outcomes["good"].provides == {"models": ["good"]}
+    outcomes = {plugin.name: looked_at.outcomes().get(plugin.key) for plugin in looked_at.plugins()}
+    assert outcomes["off"] is None
+    assert outcomes["good"] is not None
+    assert (outcomes["good"].status, outcomes["good"].provides) == ("loaded", {"models": ["good"]})
+    assert outcomes["bad"] is not None
     assert outcomes["bad"].status == "broken"
     assert "ZeroDivisionError" in outcomes["bad"].reason
 
 
-def test_the_trace_of_a_broken_plugin_is_kept() -> None:
+@pytest.mark.parametrize(("error", "reason"), [
+    (LookupError("deep inside"), "LookupError: deep inside"),
+    (ConfigurationError("/a/acme.json:3: there is no such model", file="/a/acme.json", line=3,
+                        hint="correct it"), "/a/acme.json:3: there is no such model"),
+], ids=["bug", "configuration"])  # fmt: skip
+def test_an_error_of_a_plugin_keeps_its_trace_its_place_and_its_hint(
+    error: Exception, reason: str
+) -> None:
     class Bad:
         @hookimpl
         def genai_models(self) -> list[Model]:
-            raise LookupError("deep inside")
+            raise error
 
     broken = broken_of(bad=Bad())
-    assert "deep inside" in broken.trace
-    assert "Traceback" in broken.trace
+    assert broken.line() == f"plugin bad (given) is broken: {reason}"
+    if isinstance(error, ConfigurationError):
+        assert broken.fix == "correct it"
+    else:
+        assert "Traceback" in broken.trace
+        assert "deep inside" in broken.trace
 
 
-def test_what_a_plugin_says_of_the_configuration_keeps_its_place_and_its_hint() -> None:
-    class Plugin:
-        @hookimpl
-        def genai_models(self) -> list[Model]:
-            what = "/a/acme.json:3: there is no such model"
-            raise ConfigurationError(what, file="/a/acme.json", line=3, hint="correct it")
-
-    broken = broken_of(acme=Plugin())
-    assert broken.line() == "plugin acme (given) is broken: /a/acme.json:3: there is no such model"
-    assert broken.fix == "correct it"
+class _Nameless(Dialect):  # type: ignore[type-arg]  # never called
+    prepare_request = extract_result = None  # type: ignore[assignment]
 
 
-def test_a_plugin_may_declare_nothing_twice() -> None:
-    twice = InlinePlugin(models=[Model("a", ["plain"]), Model("b", ["plain"], aliases=["a"])])
-    assert "declares the model 'a' twice" in broken_of(twice=twice).reason
-
-
-def test_no_plugin_may_take_a_command_of_the_host() -> None:
-    plugin = InlinePlugin(commands=[Command("doctor", "mine", "x:y")])
-    assert "already declared by genai-host" in broken_of(p=plugin).reason
-
-
-def test_results_of_every_kind_are_told_apart() -> None:
-    good, bad = InlinePlugin(models=[Model("m", ["plain"])]), object()
-    plugins = StaticPlugins({"good": good, "bad": bad, "off": good})
-    results = Plugins(plugins, Config(disabled=["off"])).results
-    assert [type(result) for result in results] == [LoadedPlugin, BrokenPlugin, BlockedPlugin]
+@pytest.mark.parametrize(("declared", "reason"), [
+    ({"models": [Model("a", ["plain"]), Model("b", ["plain"], aliases=["a"])]},
+     "declares the model 'a' twice"),
+    ({"commands": [Command("doctor", "mine", "x:y")]}, "already declared by genai-host"),
+    ({"dialects": [_Nameless()]}, "has no attribute 'name'"),
+], ids=["twice", "command", "nameless"])  # fmt: skip
+def test_what_a_plugin_may_not_declare(declared: Any, reason: str) -> None:
+    assert reason in broken_of(p=InlinePlugin(**declared)).reason
 
 
 def test_plugins_that_change_their_mind_are_broken_alone() -> None:
@@ -326,13 +316,6 @@ def test_a_dialect_may_say_it_with_any_set_and_any_mapping() -> None:
     attributes = {"capabilities": {"stream"}, "parameters": MappingProxyType({"n": {}, "m": False})}
     right = type("Right", (_Muted,), attributes)()
     assert not Plugins(StaticPlugins({"p": InlinePlugin(dialects=[right])}), Config()).broken
-
-
-def test_a_dialect_without_a_name_is_broken() -> None:
-    class Nameless(Dialect):  # type: ignore[type-arg]
-        prepare_request = extract_result = None  # type: ignore[assignment]
-
-    assert "has no attribute 'name'" in broken_of(p=InlinePlugin(dialects=[Nameless()])).reason
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a\x1b[2J", "a\n", "x" * 201, 5, None])

@@ -312,16 +312,13 @@ class TestMarks:
             [mark] = self.marks(site)
         mark.write_text(key)
 
-    def test_one_that_is_left_names_the_suspect(self, site: Path) -> None:
-        self.leave(site, index(site).plugins()[0].key)
+    @pytest.mark.parametrize(("key", "reason"), [("", _SUSPECT), ("one:one:0.9:abc", "")])
+    def test_one_that_is_left_names_the_suspect(self, site: Path, key: str, reason: str) -> None:
+        """One of a build that is gone is removed."""
+        self.leave(site, key or index(site).plugins()[0].key)
         for _ in range(2):
-            assert outcomes(load(site)) == {"one": _SUSPECT, "two": ""}
+            assert outcomes(load(site)) == {"one": reason, "two": ""}
             assert self.marks(site) == []
-
-    def test_one_of_a_build_that_is_gone_is_removed(self, site: Path) -> None:
-        self.leave(site, "one:one:0.9:abc")
-        assert outcomes(load(site)) == {"one": "", "two": ""}
-        assert self.marks(site) == []
 
     def test_one_of_another_environment_stays(self, site: Path, tmp_path: Path) -> None:
         self.leave(site, index(site).plugins()[0].key)
