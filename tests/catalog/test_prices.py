@@ -191,38 +191,41 @@ class TestInstalled:
 class TestCaps:
     """What a turn may cost, of a feature that calls a model two times: each for 2.2 dollars."""
 
-    def cost(self, host: Host, most: float | None) -> Cost:
+    def cost(self, make_host: MakeHost, most: float | None, *before: Any, **options: Any) -> Cost:
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             for _ in range(2):
                 yield from Prompt([turn.message])
             return Answer("done")
 
+        host = scripted(make_host, *before, reply(), reply(), **options)
         host.registry.features["capped"] = Feature("capped", NoSettings, respond)
         return host.open("capped", "script/m", turn_limits=TurnLimits(cost=most)).say("hi").cost
 
-    @pytest.mark.parametrize("most", [2.2, 0.01])
-    def test_no_call_comes_after_so_much(self, make_host: MakeHost, most: float) -> None:
-        with pytest.raises(LimitExceeded, match=r"cost 2\.2 of") as caught:
-            self.cost(scripted(make_host, reply(), reply()), most)
+    @pytest.mark.parametrize(("most", "options", "message", "hint"), [
+        (2.2, {}, r"cost 2\.2 of", ""),
+        (0.01, {}, r"cost 2\.2 of", ""),
+        (100, {"prices": Table({})}, "the cost of a call is unknown", "TurnLimits.max_model_calls"),
+    ])  # fmt: skip
+    def test_no_call_comes_after_so_much(
+        self, make_host: MakeHost, most: float, options: Any, message: str, hint: str
+    ) -> None:
+        """What is not known is not free."""
+        with pytest.raises(LimitExceeded, match=message) as caught:
+            self.cost(make_host, most, **options)
         assert caught.value.limit == "cost"
+        assert hint in caught.value.hint
 
-    @pytest.mark.parametrize("most", [2.3, None])
-    def test_the_last_one_may_go_beyond(self, make_host: MakeHost, most: float | None) -> None:
-        assert self.cost(scripted(make_host, reply(), reply()), most) == Cost(4.4, known=2)
-
-    def test_what_is_not_known_is_not_free(self, make_host: MakeHost) -> None:
-        with pytest.raises(LimitExceeded, match="the cost of a call is unknown") as caught:
-            self.cost(scripted(make_host, reply(), reply(), prices=Table({})), 100)
-        assert caught.value.limit == "cost"
-        assert "TurnLimits.max_model_calls" in caught.value.hint
-
-    def test_what_is_free_is_free(self, make_host: MakeHost) -> None:
-        assert self.cost(scripted(make_host, reply(), reply(), seller=FREE), 0.01).known == 2
-
-    def test_a_try_that_failed_on_the_way_does_not_end_it(self, make_host: MakeHost) -> None:
-        replies = [{"status": 503}, reply(), reply()]
-        host = scripted(make_host, *replies, patience=RetryPolicy(max_attempts=2))
-        assert self.cost(host, 2.3).known == 2
+    @pytest.mark.parametrize(("most", "before", "options", "cost"), [
+        (2.3, [], {}, Cost(4.4, known=2)),
+        (None, [], {}, Cost(4.4, known=2)),
+        (0.01, [], {"seller": FREE}, Cost(0.0, known=2)),
+        (2.3, [{"status": 503}], {"patience": RetryPolicy(max_attempts=2)}, Cost(4.4, known=2)),
+    ])  # fmt: skip
+    def test_the_last_one_may_go_beyond(
+        self, make_host: MakeHost, most: float | None, before: Any, options: Any, cost: Cost
+    ) -> None:
+        """Neither calls that are free nor a try that failed on the way end it."""
+        assert self.cost(make_host, most, *before, **options) == cost
 
     def test_a_feature_may_conclude_when_it_has_no_more_dollars(self, make_host: MakeHost) -> None:
         host = scripted(make_host, reply(), reply())

@@ -70,11 +70,12 @@ def offered(host: Host) -> dict[str, str]:
     return {each.name: each.approval for each in host.toolbox.offered({}, Cancellation())}
 
 
-def test_they_are_offered_beside_the_others(make: Make, source: Source) -> None:
-    host = make(source)
-    assert list(offered(host)) == ["own", "shop__buy", "shop__look"]
-    assert list(host.tools()) == ["own", "shop__buy", "shop__look"]
-    assert host.call_tool("shop__buy").text == "done"
+def test_they_are_offered_beside_the_others(make_host: MakeHost, source: Source) -> None:
+    """And none takes the place of a tool of a plugin."""
+    tools = [tool("own"), tool("shop__look", "mine")]
+    host = make_host(plugin=InlinePlugin(tools=tools, tool_sources=[source]))
+    assert list(offered(host)) == list(host.tools()) == ["own", "shop__buy", "shop__look"]
+    assert [host.call_tool(f"shop__{each}").text for each in ("buy", "look")] == ["done", "mine"]
 
 
 @pytest.mark.parametrize("is_set", [False, True])
@@ -132,13 +133,6 @@ def test_the_longest_beginning_holds_wherever_it_stands(make: Make, backwards: b
     assert "is denied" in host.call_tool("shop__wipe_all", approved=True).text
 
 
-def test_none_takes_the_place_of_a_tool_of_a_plugin(make_host: MakeHost) -> None:
-    plugin = InlinePlugin(
-        tools=[tool("shop__buy", "mine")], tool_sources=[Source("shop", tool("buy", "theirs"))]
-    )
-    assert make_host(plugin=plugin).call_tool("shop__buy").text == "mine"
-
-
 @pytest.mark.parametrize(
     "wrong", [[5], 5, None, [tool("ok"), "no"]], ids=["no tool", "no list", "nothing", "one"]
 )
@@ -162,6 +156,10 @@ def test_one_that_fails_is_left_for_a_while(make: Make, source: Source, clock: M
     source.look = lambda limits: None
     clock.advance(60)
     assert "shop__buy" in offered(host)
+    source.look = raising(ServiceUnavailable("no server"))
+    assert list(offered(host)) == ["own"]
+    assert host.call_tool("shop__buy").text == "done"  # it was seen
+    assert "shop__buy" in host.call_tool("nothing").text
 
 
 def test_a_tool_that_was_seen_is_called_without_another_look(make: Make, source: Source) -> None:
@@ -171,15 +169,6 @@ def test_a_tool_that_was_seen_is_called_without_another_look(make: Make, source:
     assert source.asked == 1
     assert "unknown tool" in host.call_tool("shop__sell").text
     assert source.asked == 2, "it may be there by now"
-
-
-def test_a_look_that_fails_loses_no_tool_that_was_seen(make: Make, source: Source) -> None:
-    host = make(source)
-    assert "shop__buy" in offered(host)
-    source.look = raising(ServiceUnavailable("no server"))
-    assert list(offered(host)) == ["own"]
-    assert host.call_tool("shop__buy").text == "done"
-    assert "shop__buy" in host.call_tool("nothing").text
 
 
 def test_why_it_has_none_is_told_with_its_place_and_what_to_do(

@@ -62,15 +62,17 @@ class Counting:
 
 
 class Hanging:
-    """A tool that hangs until the test lets it go."""
+    """A tool that hangs until the test lets it go, or its call is to end if it `heeds` that."""
 
-    def __init__(self) -> None:
+    def __init__(self, heeds: bool = False) -> None:
         self.begun, self.go = threading.Event(), threading.Event()
+        self.heeds = heeds
         self.tool = Tool("hang", "x", self)
 
-    def __call__(self, *_: Any) -> None:
-        self.begun.set()
-        self.go.wait()
+    def __call__(self, arguments: Mapping[str, Any], run: ToolContext) -> None:
+        with run.limits.on_cancel(self.go.set if self.heeds else lambda: None):
+            self.begun.set()
+            self.go.wait()
 
 
 def host_of(make_host: MakeHost, respond: Respond, *tools: Tool, **more: Any) -> Host:
@@ -265,26 +267,21 @@ class TestEnding:
         hanging.go.set()
 
     def test_a_failure_beside_it_ends_it(self, make_host: MakeHost) -> None:
-        begun, ended = threading.Event(), threading.Event()
-
-        def wait(arguments: Mapping[str, Any], run: ToolContext) -> None:
-            with run.limits.on_cancel(ended.set):
-                begun.set()
-                assert ended.wait(30)
+        hanging = Hanging(heeds=True)
 
         def fail(prompt: RecordedPrompt) -> str:
-            assert begun.wait(30)
+            assert hanging.begun.wait(30)
             raise ServiceUnavailable("as the test wants it", retryable=False)
 
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
-            yield from All([CallTool(ToolCall("1", "wait")), Prompt([turn.message])])
+            yield from All([CallTool(ToolCall("1", "hang")), Prompt([turn.message])])
             raise AssertionError("not reached")
 
         more: Any = {"roles": {"main": "chat"}, "fake": FakeModel(fail)}
-        host = host_of(make_host, respond, Tool("wait", "x", wait), **more)
+        host = host_of(make_host, respond, hanging.tool, **more)
         with pytest.raises(ServiceUnavailable):
             host.open("f", "fake").say("hi")
-        assert ended.is_set()
+        assert hanging.go.is_set()
 
 
 class TestReplay:
@@ -366,19 +363,13 @@ class TestHost:
         hanging.go.set()
 
     def test_a_call_ends_with_the_limits_that_it_is_given(self, make_host: MakeHost) -> None:
-        begun, ended, limits = threading.Event(), threading.Event(), Cancellation()
-
-        def hang(arguments: Any, run: ToolContext) -> None:
-            with run.limits.on_cancel(ended.set):
-                begun.set()
-                ended.wait()
-
-        host = make_host(f=InlinePlugin(tools=[Tool("hang", "x", hang)]))
+        hanging, limits = Hanging(heeds=True), Cancellation()
+        host = make_host(f=InlinePlugin(tools=[hanging.tool]))
         calling = in_background(lambda: host.call_tool("hang", limits=limits))
-        assert begun.wait(30)
+        assert hanging.begun.wait(30)
         limits.cancel()
         assert isinstance(calling.exception(30), Cancelled)
-        assert ended.wait(30)
+        assert hanging.go.wait(30)
         assert "unknown tool" in host.call_tool("other", limits=Cancellation()).text
 
     def test_what_a_model_is_offered_can_be_known(self, make_host: MakeHost) -> None:

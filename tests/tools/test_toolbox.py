@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from genai_host import GenaiError, Image, Text
+from genai_host import GenaiError, Image
 from genai_host.api import (
     AvailableTool,
     Cancellation,
@@ -115,22 +115,17 @@ class TestCalling:
         assert output.reactions == ({"type": "m", "at": [1, 2]},)
         assert output.context == {"c": [3]}
 
-    def test_nobody_has_a_tool_of_that_name(self) -> None:
-        text = failure(called(box(named("b", echo), named("a", echo)), "c\n\x1b"))
-        assert text == "unknown tool 'c\\n\\x1b'; choose from: a, b"
-
-    def test_arguments_that_are_no_object(self) -> None:
-        text = failure(called(box(named("t", echo)), malformed='{"a": '))
-        assert text == "the arguments of t are not a JSON object: '{\"a\": '"
-
-    @pytest.mark.parametrize(("arguments", "wrong"), [
-        ({}, "'sides' is required"),
-        ({"sides": "six"}, "expected an integer, not 'six' (at $.sides)"),
-        ({"sides": 0}, "0 is less than the minimum of 1 (at $.sides)"),
+    @pytest.mark.parametrize(("call", "wrong"), [
+        ({"name": "c\n\x1b"}, "unknown tool 'c\\n\\x1b'; choose from: a, t"),
+        ({"malformed": '{"a": '}, "the arguments of t are not a JSON object: '{\"a\": '"),
+        ({"arguments": {}}, "invalid arguments for t: 'sides' is required"),
+        ({"arguments": {"sides": "six"}},
+         "invalid arguments for t: expected an integer, not 'six' (at $.sides)"),
+        ({"arguments": {"sides": 0}},
+         "invalid arguments for t: 0 is less than the minimum of 1 (at $.sides)"),
     ])  # fmt: skip
-    def test_arguments_that_the_schema_refuses(self, arguments: dict[str, Any], wrong: str) -> None:
-        text = failure(called(box(named("t", echo, SIDES)), "t", arguments))
-        assert text == f"invalid arguments for t: {wrong}"
+    def test_what_is_no_call_of_a_tool(self, call: dict[str, Any], wrong: str) -> None:
+        assert failure(called(box(named("t", echo, SIDES), named("a", echo)), **call)) == wrong
 
     def test_arguments_that_a_type_refuses(self) -> None:
         @tool
@@ -188,21 +183,25 @@ class TestReactions:
         items = ({"type": "go", "url": "/x"}, {"type": "new", "url": 7})
         assert self.output(*items) == ToolOutput("done", reactions=items)
 
-    @pytest.mark.parametrize("wrong", [{"url": 7}, {"url": "/x", "more": 1}])
-    def test_one_that_has_not_is_a_failure_that_names_the_tool(self, wrong: Any) -> None:
-        text = failure(self.output({"type": "go", "url": "/x"}, {"type": "go", **wrong}))
-        assert text.startswith("t failed: TypeError: invalid output: its reaction go: ")
+    @pytest.mark.parametrize(("wrong", "schema", "message"), [
+        ({"url": 7}, SCHEMA, ""),
+        ({"url": "/x", "more": 1}, SCHEMA, ""),
+        ({}, {"type": 7}, "invalid JSON Schema"),
+    ])  # fmt: skip
+    def test_one_that_has_not_is_a_failure_that_names_the_tool(
+        self, wrong: Any, schema: Any, message: str
+    ) -> None:
+        items = ({"type": "go", "url": "/x"}, {"type": "go", **wrong})
+        text = failure(self.output(*items, schema=schema))
+        assert text.startswith(f"t failed: TypeError: invalid output: its reaction go: {message}")
 
-    def test_a_type_that_is_no_schema_is_a_failure(self) -> None:
-        text = failure(self.output({"type": "go"}, schema={"type": 7}))
-        assert "its reaction go: invalid JSON Schema" in text
-
-    @pytest.mark.parametrize(("types", "ends"), [(["new"], False), (["new", "stop"], True)])
-    def test_a_type_may_end_the_turn(self, types: list[str], ends: bool) -> None:
-        assert self.output(*[{"type": each} for each in types]).ends is ends
-
-    def test_a_tool_ends_it_without_such_a_type(self) -> None:
-        assert self.output({"type": "go"}, ends=True).ends
+    @pytest.mark.parametrize(("types", "fields", "ends"), [
+        (["new"], {}, False), (["new", "stop"], {}, True), (["go"], {"ends": True}, True),
+    ])  # fmt: skip
+    def test_a_type_or_the_tool_may_end_the_turn(
+        self, types: list[str], fields: Any, ends: bool
+    ) -> None:
+        assert self.output(*[{"type": each} for each in types], **fields).ends is ends
 
     @pytest.mark.parametrize("name", ["", "a b", None, "a\n"])
     def test_a_type_has_a_name(self, name: Any) -> None:
@@ -242,25 +241,19 @@ def test_halves_of_surrogate_pairs_are_replaced(caplog: pytest.LogCaptureFixture
 
 
 class TestCaps:
-    def test_text_is_cut_and_says_so(self) -> None:
-        output = called(box(named("t", lambda *_: ["x" * (MOST_TEXT - 1), "yz", "abc"])))
-        assert not output.error
-        assert [part.text for part in output.content if isinstance(part, Text)][1:] == [
-            "y\n(truncated: 1 more characters)",
-            "\n(truncated: 3 more characters)",
-        ]
+    SMALL, LARGE = (Image(data=bytes(size), media_type="image/png") for size in (1, MOST_IMAGES))
 
-    def test_pictures_are_left_out_and_that_is_said(self) -> None:
-        small = Image(data=b"x", media_type="image/png")
-        large = Image(data=bytes(MOST_IMAGES), media_type="image/png")
-        output = called(box(named("t", lambda *_: [small, large, small])))
-        left_out = Text(f"(an image of {MOST_IMAGES} bytes was omitted)")
-        assert output.content == (small, left_out, small)
-
-    def test_parts_are_left_out_and_that_is_said(self) -> None:
-        output = called(box(named("t", lambda *_: [""] * (MOST_PARTS + 5))))
-        assert len(output.content) == MOST_PARTS + 1
-        assert output.content[-1] == Text("(5 more parts were omitted)")
+    @pytest.mark.parametrize(("result", "content"), [
+        (["x" * (MOST_TEXT - 1), "yz", "abc"],
+         ["x" * (MOST_TEXT - 1), "y\n(truncated: 1 more characters)",
+          "\n(truncated: 3 more characters)"]),
+        ([SMALL, LARGE, SMALL],
+         [SMALL, f"(an image of {MOST_IMAGES} bytes was omitted)", SMALL]),
+        ([""] * (MOST_PARTS + 5), [*[""] * MOST_PARTS, "(5 more parts were omitted)"]),
+    ], ids=["text", "images", "parts"])  # fmt: skip
+    def test_what_is_left_out_is_said(self, result: Any, content: Any) -> None:
+        output = called(box(named("t", lambda *_: result)))
+        assert output == ToolOutput(content)
 
     @pytest.mark.parametrize("field", ["reactions", "context"])
     def test_too_much_data_is_a_failure(self, field: str) -> None:
