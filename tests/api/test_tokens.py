@@ -208,9 +208,7 @@ class TestInAProvider:
     def sent(self, service: FakeService) -> list[str]:
         return [request.headers["x-token"] for request in service.requests]
 
-    def test_it_is_sent_until_it_expires(
-        self, host: Host, service: FakeService, clock: ManualClock
-    ) -> None:
+    def test_sent_until_expiry(self, host: Host, service: FakeService, clock: ManualClock) -> None:
         for seconds in (0, 1800, 1800, 1):
             clock.advance(seconds)
             assert host.open("chat", "acme/m").say("hi").text == "hello"

@@ -63,9 +63,7 @@ CANDIDATE = Candidate(Model("m", ["wire"]), "p", "wire", parameters={"extra_body
     ({"neutral": frozenset({"form"})}, {"variant": {"form": "other"}}, True),
     ({"renamed": {"form": "seed"}}, {"variant": {"form": "other"}}, True),
 ], ids=str)  # fmt: skip
-def test_requests_that_pass(
-    request_: dict[str, Any], candidate: dict[str, Any], fits: bool
-) -> None:
+def test_what_may_pass(request_: dict[str, Any], candidate: dict[str, Any], fits: bool) -> None:
     candidate_fields = evolve(CANDIDATE, **{"variant": {"form": "usual"}, **candidate})
     assert evolve(REQUEST, **request_).fits(candidate_fields, {"form": "usual"}) is fits
 

@@ -540,9 +540,7 @@ def test_what_was_not_streamed_is_given_at_the_end(host: Host) -> None:
 
 
 @pytest.mark.parametrize(("text", "pieces"), [("a", ["a"]), ("", [])])
-def test_a_whole_reply_is_one_piece_unless_it_is_empty(
-    host: Host, text: str, pieces: list[str]
-) -> None:
+def test_a_whole_reply_is_one_piece_unless_empty(host: Host, text: str, pieces: list[str]) -> None:
     replying(host, ProviderReply(json.dumps(reply_form([{"type": "text", "text": text}])).encode()))
     assert [each.text for each in pieces_of(host)] == pieces
 

@@ -608,9 +608,7 @@ class TestAsked:
 
 
 @pytest.mark.parametrize(("prefer", "first"), [((), "mine"), (("automatic",), "automatic")])
-def test_configured_providers_come_before_automatic_ones(
-    prefer: tuple[str, ...], first: str
-) -> None:
+def test_configured_providers_precede_automatic_ones(prefer: tuple[str, ...], first: str) -> None:
     made = catalog(served("automatic"), served("mine", configured=True), prefer=prefer)
     assert made.explain("claude")[0].provider == first
 

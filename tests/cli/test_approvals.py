@@ -207,9 +207,7 @@ class TestAsking:
         monkeypatch.setattr("click.confirm", confirm)
         return answers
 
-    def test_it_goes_on_at_once(
-        self, terminal: Terminal, tools: Tools, answers: list[bool]
-    ) -> None:
+    def test_it_goes_on(self, terminal: Terminal, tools: Tools, answers: list[bool]) -> None:
         answers += [True, False]
         code, out, err = ask(terminal)
         assert code == 0
@@ -228,9 +226,7 @@ class TestAsking:
         answers += given
         assert (ask(terminal, text)[0], ran(tools)) == (code, expected)
 
-    def test_what_waits_is_asked_again(
-        self, terminal: Terminal, tools: Tools, answers: list[bool]
-    ) -> None:
+    def test_it_is_asked_again(self, terminal: Terminal, tools: Tools, answers: list[bool]) -> None:
         ask(terminal)
         answers += [False, True]
         assert terminal("conversations resume last")[0] == 0

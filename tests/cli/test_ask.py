@@ -49,9 +49,7 @@ class TestDefaultModel:
 
     @pytest.mark.smoke
     @pytest.mark.weights
-    def test_item_2_the_reason_is_shown(
-        self, terminal: Terminal, home: Path, weights: Path
-    ) -> None:
+    def test_item_2_reason_is_shown(self, terminal: Terminal, home: Path, weights: Path) -> None:
         shutil.copytree(weights, home / "data" / "local")
         code, out, err = terminal("ask -v hi")
         assert code == 0
@@ -164,9 +162,7 @@ class TestOptions:
         (["--attach", "not-there.txt"], 1, "cannot read 'not-there.txt'"),
         (["--nonsense"], 2, "No such option"),
     ])  # fmt: skip
-    def test_wrong_value(
-        self, terminal: Terminal, arguments: list[str], code: int, says: str
-    ) -> None:
+    def test_misuse(self, terminal: Terminal, arguments: list[str], code: int, says: str) -> None:
         provider = [] if "--model" in arguments else ["-p", "mock"]
         status, out, err = terminal("ask x", *provider, *arguments)
         assert (status, out) == (code, "")

@@ -98,9 +98,7 @@ def test_output_is_overwritten_only_if_asked(terminal: Terminal, source: Path) -
     ("--executor-setting a=1", 2, "--executor-setting requires --executor"),
     ("--executor nowhere", 1, "unknown executor 'nowhere'"),
 ])  # fmt: skip
-def test_wrong_options(
-    terminal: Terminal, source: Path, options: str, code: int, error: str
-) -> None:
+def test_wrong_use(terminal: Terminal, source: Path, options: str, code: int, error: str) -> None:
     for provider in ("", "-p mock"):
         assert error in terminal.error(f"batch run {options} {provider}", str(source), code=code)
     assert "missing.jsonl" in terminal.error("batch run missing.jsonl", code=2)
@@ -124,9 +122,7 @@ def test_the_bar_says_how_far_it_is(progress: BatchProgress, line: str) -> None:
     assert _line(progress) == line
 
 
-def test_the_bar_is_drawn_every_200_ms(
-    clock: ManualClock, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bar_is_drawn_every_200_ms(clock: ManualClock, capsys: pytest.CaptureFixture[str]) -> None:
     bar = _Bar(clock, shown=True)
     bar.draw(BatchProgress(3, 1))
     bar.draw(BatchProgress(3, 2))

@@ -67,9 +67,7 @@ def test_an_unrecorded_answer_can_be_retried(terminal: Terminal, script: Any) ->
     assert chat(terminal, "a", "/retry", options=options)[0] == "one\nagain\n"
 
 
-def test_bug_of_a_feature(
-    make_host: Callable[..., Host], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_feature_bug(make_host: Callable[..., Host], capsys: pytest.CaptureFixture[str]) -> None:
     def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         yield from ()
         return Answer(str(1 / int(turn.message.text)))
@@ -214,7 +212,7 @@ def test_it_can_be_saved(terminal: Terminal, script: Any, tmp_path: Path, suffix
     assert file.stat().st_mode & 0o077 == 0
 
 
-def test_an_existing_file_is_overwritten_only_on_request(
+def test_existing_file_is_kept_unless_asked(
     terminal: Terminal, script: Any, tmp_path: Path
 ) -> None:
     script([])

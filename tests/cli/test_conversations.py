@@ -399,9 +399,7 @@ class TestErrors:
         ("export last -o no/such/folder", 1, "cannot write"),
         ("fork last --turn 1", 2, "unknown turn 1"),
     ])  # fmt: skip
-    def test_nothing_is_changed(
-        self, terminal: Terminal, command: str, code: int, says: str
-    ) -> None:
+    def test_nothing_changes(self, terminal: Terminal, command: str, code: int, says: str) -> None:
         create(*turn(0))
         assert says in terminal.error(f"conversations {command}", code=code, stdin="y\n")
         assert len(terminal.json("conversations list")) == 1

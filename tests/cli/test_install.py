@@ -151,7 +151,7 @@ class TestInstall:
         ("upgrade genai-vendor-mock", "install --upgrade genai-vendor-mock"),
         ("uninstall Genai_Vendor.mock", "uninstall --yes genai-vendor-mock"),
     ])  # fmt: skip
-    def test_the_exit_code_is_passed_on(
+    def test_passes_exit_code_on(
         self, terminal: Terminal, pip: Pip, command: str, ran: str
     ) -> None:
         for code in (7, 0):
@@ -240,9 +240,7 @@ class TestInstall:
         ("a @ https://u:p@b/c", "a @ https://***@b/c"),
         ("--index-url=https://u:p@b/c", "--index-url=https://***@b/c"),
     ])  # fmt: skip
-    def test_passwords_are_hidden(
-        self, terminal: Terminal, pip: Pip, answer: str, shown: str
-    ) -> None:
+    def test_hides_passwords(self, terminal: Terminal, pip: Pip, answer: str, shown: str) -> None:
         _, out, err = terminal("install --dry-run a --", answer)
         assert shlex.split(out)[4:] == [shown, "a"]
         assert "secret" not in err
@@ -260,9 +258,7 @@ class TestItem6ThirdParties:
         ("genai-vendor-openai @ https://a.b/c.whl", "is a URL"),
         ("https://a.b/genai-vendor-openai.whl", "is a URL"),
     ])  # fmt: skip
-    def test_refused_unless_asked(
-        self, terminal: Terminal, pip: Pip, target: str, says: str
-    ) -> None:
+    def test_refused_unasked(self, terminal: Terminal, pip: Pip, target: str, says: str) -> None:
         code, out, err = terminal("install genai-vendor-openai", target)
         assert (code, out, pip.ran) == (1, "", [])
         error, hint = err.splitlines()
@@ -286,9 +282,7 @@ class TestItem6ThirdParties:
     @pytest.mark.parametrize(
         "target", ["genai-vendor-openai", "Genai_Vendor.OpenAI==9", "genai-host[all]", "requests"]
     )
-    def test_no_question_for_ours_and_here(
-        self, terminal: Terminal, pip: Pip, tmp_path: Path, target: str
-    ) -> None:
+    def test_asks_nothing(self, terminal: Terminal, pip: Pip, tmp_path: Path, target: str) -> None:
         (tmp_path / "zz.whl").touch()
         terminal.out("install", target)
         terminal.out("install", f"{tmp_path}/zz.whl", "-e", str(tmp_path))

@@ -221,9 +221,7 @@ def test_item_5_only_ours_are_installed(host: Host, name: str, question: str | N
     ("modles", 2, "No such command 'modles'. Did you mean models?"),
     ("hello", 2, "No such command 'hello'. To ask the model: genai-host ask hello"),
 ])  # fmt: skip
-def test_item_5_nothing_is_asked_where_nobody_can_answer(
-    terminal: Terminal, command: str, code: int, message: str
-) -> None:
+def test_item_5_nobody_is_asked(terminal: Terminal, command: str, code: int, message: str) -> None:
     err = terminal.error(command, code=code)
     assert (message in err, "[y/N]" in err) == (True, False)
 

@@ -261,9 +261,7 @@ def test_item_9_config_set_refuses_it(terminal: Terminal, home: Path, key: str) 
         for name in ("day", "month", "day_tokens", "month_tokens")
     ),
 ])  # fmt: skip
-def test_item_9_a_file_with_it_is_refused(
-    terminal: Terminal, table: str, head: str, name: str
-) -> None:
+def test_item_9_its_file_is_refused(terminal: Terminal, table: str, head: str, name: str) -> None:
     for value in _IN_FILES:
         terminal.configure(f"{head}[{table}]\n{name} = {value}\n")
         assert re.search(rf"\b{name}\b", _refused(terminal, "ask -p mock hi"))

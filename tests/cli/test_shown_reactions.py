@@ -110,9 +110,7 @@ class TestText:
         ("ask -f sees seen", "seen\n" + SHOWN, PICTURES),
         ("ask -f sees seen --no-stream", "seen\n" + SHOWN, PICTURES),
     ])  # fmt: skip
-    def test_it_is_below_the_output(
-        self, terminal: Terminal, command: str, out: str, err: str
-    ) -> None:
+    def test_below_the_output(self, terminal: Terminal, command: str, out: str, err: str) -> None:
         assert terminal(command) == (0, out, err)
 
     def test_it_is_below_each_answer_of_a_chat(self, terminal: Terminal, tmp_path: Path) -> None:

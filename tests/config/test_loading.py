@@ -116,9 +116,7 @@ def test_a_removed_key_is_ignored_with_a_warning(file: Path) -> None:
     assert warning.startswith(f"{file}:3: server.pin is ignored: ")
 
 
-def test_a_file_in_the_wrong_directory_is_named(
-    home: Path, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_misplaced_file_is_named(home: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text("[server]\nport = 1\n")
     assert read_config().warnings == ()
     wrong = home / "config.toml"
@@ -274,9 +272,7 @@ class TestEditing:
             document["defaults"]["model"] = "b"
         assert stat.S_IMODE(file.stat().st_mode) == 0o644
 
-    def test_the_permissions_are_not_for_another_group(
-        self, file: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_another_group_may_not_read(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         file.write_text(_OPEN)
         file.chmod(0o640)
         status = os.stat(file)

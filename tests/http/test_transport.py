@@ -228,9 +228,7 @@ class TestSending:
 
 @pytest.mark.usefixtures("no_proxies")
 class TestProxies:
-    def test_the_environment_names_one(
-        self, service: FakeService, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_named_by_variable(self, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("http_proxy", service.url)
         get("http://service.invalid/x")
         assert service.requests[0].path == "http://service.invalid/x"
@@ -245,9 +243,7 @@ class TestProxies:
         assert service.requests[0].path == "/x"
 
     @pytest.mark.parametrize("name", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"])
-    def test_item_7_it_is_asked_for_others(
-        self, monkeypatch: pytest.MonkeyPatch, name: str
-    ) -> None:
+    def test_item_7_asked_for_others(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         with Tunnel(refuses=403) as tunnel:
             monkeypatch.setenv(name, tunnel.url)
             with pytest.raises(ServiceUnavailable, match="the proxy"):
@@ -441,9 +437,7 @@ class TestReading:
         assert isinstance(received, ProviderReply)
         assert (received.status, received.body) == (status, body)
 
-    def test_the_length_of_a_reply_is_limited(
-        self, wire: Wire, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_reply_length_is_limited(self, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("genai_host.http.transport._LARGEST_REPLY", 10)
         wire.service.replies = [reply(b"x" * 10), reply(b"x" * 11)]
         assert wire.send().body == b"x" * 10
@@ -469,9 +463,7 @@ class TestReading:
         wire.service.replies = [stream_reply(blocks, content_type="application/x-ndjson")]
         assert [event.data for event in wire.stream()] == [b'{"a":1}', b'{"b":2}']
 
-    def test_a_stream_that_never_ends_is_stopped(
-        self, wire: Wire, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_endless_stream_is_stopped(self, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("genai_host.http.transport._LARGEST_STREAM", 1000)
         wire.service.replies = [sse_reply([b"x" * 300] * 10)]
         with pytest.raises(MalformedReply, match="longer than"):

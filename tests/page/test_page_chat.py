@@ -129,9 +129,7 @@ class TestStopping:
 
 
 class TestSayingItAgain:
-    def test_in_place_of_the_last_answer(
-        self, make_chat_host: MakeChatHost, visit: Visiting
-    ) -> None:
+    def test_replaces_the_last_answer(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
         model = FakeModel(lambda prompt: f"answer {prompt.number}, {len(prompt.messages)}")
         there = visit(make_chat_host(model))
         there.hear("first")
@@ -173,9 +171,7 @@ class TestSayingItAgain:
         there.page.reload()
         expect(there.turns).to_have_count(2)
 
-    def test_leaves_the_answer_if_it_fails(
-        self, make_chat_host: MakeChatHost, visit: Visiting
-    ) -> None:
+    def test_failure_leaves_the_answer(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
         model = FakeModel()
         model.faults[1] = ServiceUnavailable("gone for now", hint="wait a little")
         there = visit(make_chat_host(model))

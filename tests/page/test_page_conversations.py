@@ -38,9 +38,7 @@ def test_one_goes_from_one_to_another(there: Visit) -> None:
     expect(there.answer(there.turns.last)).to_have_text("about pears")
 
 
-def test_one_is_answered_while_another_is_shown(
-    make_chat_host: MakeChatHost, visit: Visiting
-) -> None:
+def test_one_answers_while_another_is_shown(make_chat_host: MakeChatHost, visit: Visiting) -> None:
     model = FakeModel(lambda prompt: HANG if prompt.text == "hang" else prompt.text)
     there = visit(make_chat_host(model))
     there.hear("quick")
@@ -57,9 +55,7 @@ def test_one_is_answered_while_another_is_shown(
     expect(there.turns.last).to_contain_text("Stopped.")
 
 
-def test_late_reply_does_not_rename_the_shown_one(
-    make_chat_host: MakeChatHost, visit: Visiting
-) -> None:
+def test_late_reply_does_not_rename_another(make_chat_host: MakeChatHost, visit: Visiting) -> None:
     host = make_chat_host()
     there = visit(host)
     for text in ("one", "two"):

@@ -147,9 +147,7 @@ def test_item_9_setup(bare: Callable[..., Host], visit: Visiting, acme: Acme, ch
 
 
 @pytest.mark.parametrize("name", ["anthropic", "gemini", "openai"])
-def test_item_9_forms_take_an_address(
-    bare: Callable[..., Host], visit: Visiting, name: str
-) -> None:
+def test_item_9_forms_take_addresses(bare: Callable[..., Host], visit: Visiting, name: str) -> None:
     there = visit(bare(), "#/providers")
     vendor = card(there, name)
     vendor.locator("summary").click()
@@ -320,9 +318,7 @@ class TestItem9WhatWasCut:
         expect(there.turns).to_have_count(2)
         expect(there.turns.last.locator(".writing")).to_contain_text("large heard")
 
-    def test_another_window_answers_it(
-        self, host_of_acme: Host, visit: Visiting, acme: Acme
-    ) -> None:
+    def test_other_window_answers_it(self, host_of_acme: Host, visit: Visiting, acme: Acme) -> None:
         one = visit(host_of_acme)
         one.listed.first.click()
         expect(one.turns).to_have_count(1)

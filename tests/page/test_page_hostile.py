@@ -27,9 +27,7 @@ def test_the_trap_would_be_seen(make_chat_host: MakeChatHost, visit: Visiting) -
     assert there.page.evaluate(FOUND)["hits"] == 1
 
 
-def test_the_policy_refuses_what_slips_through(
-    make_chat_host: MakeChatHost, visit: Visiting
-) -> None:
+def test_policy_refuses_what_slips_through(make_chat_host: MakeChatHost, visit: Visiting) -> None:
     there = trapped(visit(make_chat_host()))
     # later, as what is evaluated at once is the debugger's, which no policy binds
     refused = there.page.evaluate(

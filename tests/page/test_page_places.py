@@ -132,9 +132,7 @@ class TestUsage:
         main.get_by_label("Group by").select_option("day")
         expect(drawing).to_have_attribute("aria-label", re.compile("^tokens: bar"))
 
-    def test_it_says_that_there_were_none(
-        self, make_chat_host: MakeChatHost, visit: Visiting
-    ) -> None:
+    def test_says_that_there_were_none(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
         there = visit(make_chat_host(), "#/usage")
         expect(there.page.locator("main")).to_contain_text("No calls.")
 
@@ -148,9 +146,7 @@ class TestUsage:
 
 
 class TestTheToken:
-    def test_is_asked_for_and_kept_in_the_tab(
-        self, make_chat_host: MakeChatHost, visit: Visiting
-    ) -> None:
+    def test_is_asked_for_and_kept(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
         there = visit(make_chat_host(), token="the-right-token-of-it")
         field = there.dialog.get_by_label("Token")
         expect(field).to_have_attribute("type", "password")
@@ -165,9 +161,7 @@ class TestTheToken:
         expect(there.dialog).to_have_count(0)
         assert there.page.evaluate("Object.keys(localStorage)") == []
 
-    def test_late_refusal_does_not_ask_again(
-        self, make_chat_host: MakeChatHost, visit: Visiting
-    ) -> None:
+    def test_late_refusal_asks_no_more(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
         there = visit(make_chat_host(), token="the-right-token-of-it")
         late: list[Route] = []
 

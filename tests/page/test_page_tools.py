@@ -57,9 +57,7 @@ class TestReactions:
         warned = there.page.get_by_role("list", name="warnings").get_by_role("listitem")
         expect(warned).to_have_text(["the search failed <i>"])
 
-    def test_pages_that_an_answer_cites(
-        self, make_chat_host: MakeChatHost, visit: Visiting
-    ) -> None:
+    def test_pages_an_answer_cites(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
         urls = ["https://oslo.example/a", "javascript:alert(1)"]
         said = Text("It is cold.", citations=[Citation(url, "Oslo <b>") for url in urls])
         model = FakeModel(lambda prompt: Completion(Message("assistant", said)))
@@ -71,9 +69,7 @@ class TestReactions:
             expect(listed).to_have_attribute("href", urls[0])
             there.page.reload()
 
-    def test_a_chart_is_drawn_as_one_likes(
-        self, make_chat_host: MakeChatHost, visit: Visiting
-    ) -> None:
+    def test_chart_is_drawn_as_wished(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
         figure = with_reactions(make_chat_host, visit, CHART).page.locator("figure")
         expect(figure.locator("figcaption")).to_have_text("Sales")
         expect(figure.locator("rect")).to_have_count(4)
@@ -127,9 +123,7 @@ class TestReactions:
             ]
         )
 
-    def test_its_display_can_be_changed(
-        self, make_chat_host: MakeChatHost, visit: Visiting
-    ) -> None:
+    def test_its_display_can_change(self, make_chat_host: MakeChatHost, visit: Visiting) -> None:
         there = with_reactions(
             make_chat_host,
             visit,
@@ -208,9 +202,7 @@ def wiping(prompt: RecordedPrompt) -> Any:
     return calls(*["wipe"] * int(last.text), what="all")
 
 
-def test_tools_are_told_of_while_the_model_goes_on(
-    make_chat_host: MakeChatHost, visit: Visiting
-) -> None:
+def test_tools_show_while_the_model_goes_on(make_chat_host: MakeChatHost, visit: Visiting) -> None:
     look = Counting("look", "found")
     model = FakeModel(lambda prompt: HANG if prompt.number else calls("look"))
     there = visit(make_chat_host(model, look, config=AGENT))

@@ -169,9 +169,7 @@ def test_a_late_load_keeps_what_other_processes_saved(installed: Path) -> None:
     assert results[by_name["two"].key].provides == {"models": ["new"]}
 
 
-def test_an_interrupted_late_load_is_repeated(
-    installed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_late_loads_repeat(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plugins = load(installed)
     claim = plugins.registry.claim
 
@@ -221,9 +219,7 @@ def test_a_changed_plugin_is_loaded_again(installed: Path) -> None:
     assert imported() == ["two"]
 
 
-def test_a_plugin_that_broke_since_contributes_nothing(
-    installed: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_broken_since_adds_nothing(installed: Path, caplog: pytest.LogCaptureFixture) -> None:
     change(installed, "two", "1 / 0")
     plugins = load(installed)
     assert plugins.broken == []

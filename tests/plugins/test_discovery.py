@@ -233,9 +233,7 @@ def test_outcomes_are_remembered_for_who_lists_without_loading(site: Path) -> No
     (ConfigurationError("/a/acme.json:3: there is no such model", file="/a/acme.json", line=3,
                         hint="correct it"), "/a/acme.json:3: there is no such model"),
 ], ids=["bug", "configuration"])  # fmt: skip
-def test_an_error_of_a_plugin_keeps_its_trace_its_place_and_its_hint(
-    error: Exception, reason: str
-) -> None:
+def test_an_error_of_a_plugin_keeps_trace_place_and_hint(error: Exception, reason: str) -> None:
     class Bad:
         @hookimpl
         def genai_models(self) -> list[Model]:

@@ -66,9 +66,7 @@ class TestArchives:
         assert look(file) == ["one 1.0", "two 1.0"]
 
     @pytest.mark.parametrize("content", [b"", b"PK", b"no archive", None])
-    def test_no_archive_hides_nothing(
-        self, site: Path, tmp_path: Path, content: bytes | None
-    ) -> None:
+    def test_no_zip_hides_nothing(self, site: Path, tmp_path: Path, content: bytes | None) -> None:
         make_distribution(site, "packed")
         file = archive(site, tmp_path / "odd.whl")
         if content is None:  # a damaged one: its list of contents is at the end

@@ -85,9 +85,7 @@ class TestSystem:
     def test_its_virtual_environments_are_free(self, tmp_path: Path) -> None:
         assert installer_command(place(tmp_path, is_system=True), "install", ["a"])
 
-    def test_the_file_of_the_specification_decides(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_specified_file_decides(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("sysconfig.get_path", lambda *_: str(tmp_path))
         assert not PythonEnvironment.here().is_system
         (tmp_path / "EXTERNALLY-MANAGED").touch()

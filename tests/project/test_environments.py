@@ -72,9 +72,7 @@ class TestItem7WithoutDocstrings:
     @pytest.mark.parametrize(
         ("command", "statuses"), [("plugins check", {"loaded"}), ("tools", set())]
     )
-    def test_every_plugin_and_tool_is_there(
-        self, run: Run, command: str, statuses: set[str]
-    ) -> None:
+    def test_plugins_and_tools_are_there(self, run: Run, command: str, statuses: set[str]) -> None:
         optimized, usual = (
             json.loads(run(*command.split(), "--json", env={"PYTHONOPTIMIZE": level}).stdout)
             for level in ("2", None)

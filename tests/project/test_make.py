@@ -178,9 +178,7 @@ class TestInstalling:
         assert "check the network" in step
 
     @pytest.mark.process
-    def test_item_1_failure_of_pip(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_item_1_failing_pip(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         error = "ERROR: Could not install: [Errno 28] No space left on device\n"
         with pytest.raises(SystemExit):
             make._install(self.pip(tmp_path, error, 1), ["x"])

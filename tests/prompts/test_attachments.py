@@ -183,9 +183,7 @@ def test_a_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     "missing.txt", ".", "a.txt/b", "x" * 5_000, "nul\0.txt", "//[bad", "[bad]",
     "~nobody-of-that-name/a.txt",
 ], ids=lambda name: repr(name[:12]))  # fmt: skip
-def test_what_cannot_be_read_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_what_is_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.txt").write_text("hi")
     with pytest.raises(ConfigurationError) as caught:

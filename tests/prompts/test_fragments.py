@@ -105,9 +105,7 @@ class TestAddresses:
         with pytest.raises(ServiceUnavailable, match=r"cannot fetch .*/a"):
             fragment(f"{service.url}/a")
 
-    def test_it_may_be_no_larger_than_a_file(
-        self, service: FakeService, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_size_is_limited(self, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(attachments, "MOST_FRAGMENT_BYTES", 10)
         service.replies += [reply(b"x" * 10), reply(b"x" * 11)]
         assert fragment(f"{service.url}/a").endswith("x" * 10)

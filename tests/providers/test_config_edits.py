@@ -214,9 +214,7 @@ class TestValues:
         ("srever.port", "did you mean server.port?"),
         ("unknown.key", f"tables: {', '.join(sorted(TABLES))}"),
     ])  # fmt: skip
-    def test_the_hint_for_an_unknown_key_names_one_that_can_be_set(
-        self, key: str, hint: str
-    ) -> None:
+    def test_the_hint_for_an_unknown_key_names_one_to_set(self, key: str, hint: str) -> None:
         with pytest.raises(ConfigurationError) as caught:
             split_key(key)
         assert caught.value.hint == hint

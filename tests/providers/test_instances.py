@@ -246,9 +246,7 @@ class TestWhileRunning:
         ("end", "says"),
         [("remove", "provider 'more' was removed"), ("disable", "provider 'more' is disabled")],
     )
-    def test_a_conversation_whose_instance_is_gone_fails_and_names_it(
-        self, answering: Any, end: str, says: str
-    ) -> None:
+    def test_conversations_fail_and_name_it(self, answering: Any, end: str, says: str) -> None:
         host = answering()
         host.instances.add("more", "answering", _KEY)
         conversation = host.open("chat", "m@more")
@@ -358,9 +356,7 @@ class TestObservers:
         added = [True, False, True, False]
         assert watching.events == [("provider", "more", each) for each in added]
 
-    def test_failing_observer_is_logged(
-        self, answering: Any, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_failures_are_logged(self, answering: Any, caplog: pytest.LogCaptureFixture) -> None:
         broken, watching = Watching(breaks=True), Watching()
         answering(broken=broken, watching=watching).instances.add("more", "answering")
         assert watching.events == [("provider", "more", True)]

@@ -291,9 +291,7 @@ def test_a_plugin_that_takes_a_path_of_others_is_broken(first: str, second: str)
     ("/t/1/2", {"a": "1", "b": "2"}),
     ("/t/1/end", {"name": "1"}),
 ])  # fmt: skip
-def test_a_parameter_may_have_several_segments(
-    make_host: MakeHost, path: str, parameters: Any
-) -> None:
+def test_a_parameter_of_several_segments(make_host: MakeHost, path: str, parameters: Any) -> None:
     paths = ("/s/{name:path}", "/s/{of:path}/end", "/s/x/{x}", "/t/{a}/{b}", "/t/{name:path}/end")
     plugin = InlinePlugin(http_routes=[route("GET", each) for each in paths])
     reply = HttpRoutes(make_host(shop=plugin)).answer(route_request("GET", path))

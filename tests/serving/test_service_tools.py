@@ -90,9 +90,7 @@ def test_an_answer_by_a_schema_is_the_last_one_alone(make_host: MakeHost, stream
 
 
 @pytest.mark.parametrize("choice", ["search", "required", None])
-def test_a_choice_is_followed_once_and_each_round_is_paid(
-    make_host: MakeHost, choice: str | None
-) -> None:
+def test_choice_holds_once_and_each_round_is_paid(make_host: MakeHost, choice: str | None) -> None:
     """A repeated choice would make the model call the tool without end."""
     call = {"id": "c1", "name": "search", "arguments": {}}
     replies = [
@@ -156,7 +154,7 @@ def test_a_round_without_text_adds_no_paragraph(make_host: MakeHost) -> None:
     assert answering.completion.text == 'I look.\n\n{"a": 1}'
 
 
-def test_a_missing_tool_does_not_prevent_calls_of_its_service(
+def test_a_missing_tool_harms_nothing(
     make_host: MakeHost, caplog: pytest.LogCaptureFixture
 ) -> None:
     host = serving(make_host, tool=Tool("other", "does not find", lambda arguments, context: ""))
@@ -251,9 +249,7 @@ def test_a_client_that_goes_ends_the_tool(make_host: MakeHost) -> None:
     assert fake.calls == 1
 
 
-def test_the_tokens_of_the_tool_are_counted(
-    make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tokens_of_tools_are_counted(make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     host = serving(make_host)
 
     def count(*arguments: Any, tools: Sequence[ToolSchema], **named: Any) -> TokenCount:

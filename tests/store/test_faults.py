@@ -147,9 +147,7 @@ with (
     assert ended.stdout.split() == ["store", "store"], ended.stderr
 
 
-def test_where_another_holds_the_lock_users_are_answered(
-    make_host: MakeHost, tmp_path: Path
-) -> None:
+def test_with_the_lock_elsewhere_users_are_answered(make_host: MakeHost, tmp_path: Path) -> None:
     with Store(tmp_path / "x.db", patience=0.0) as store:
         host = make_host(store=store)
         conversation = host.open("chat", "mock")

@@ -134,9 +134,7 @@ class TestLeases:
         assert (job.id, job.tries) == (JOB.id, 2)
         assert one.mine() == {}
 
-    def test_a_renewed_lease_holds(
-        self, one: JobQueue, other: JobQueue, clock: ManualClock
-    ) -> None:
+    def test_renewed_lease_holds(self, one: JobQueue, other: JobQueue, clock: ManualClock) -> None:
         one.add(JOB, taken=True)
         for _ in range(10):
             clock.advance(LEASE - 1)
@@ -156,9 +154,7 @@ class TestLeases:
         assert lease.version == 1 + is_due
         assert lease.value["until"] == clock.now().timestamp() + LEASE - (0 if is_due else seconds)
 
-    def test_a_clock_set_back_a_day(
-        self, one: JobQueue, other: JobQueue, clock: ManualClock
-    ) -> None:
+    def test_clock_set_back_a_day(self, one: JobQueue, other: JobQueue, clock: ManualClock) -> None:
         one.add(JOB, taken=True)
         clock.advance(-LEASE)
         assert take(other) == []
@@ -458,9 +454,7 @@ class TestWorker:
         held.wait()
         assert list(one.mine()) == [JOB.id]
 
-    def test_a_job_cancelled_elsewhere(
-        self, worker: JobWorker, other: JobQueue, held: Held
-    ) -> None:
+    def test_job_cancelled_elsewhere(self, worker: JobWorker, other: JobQueue, held: Held) -> None:
         worker.submit(JOB)
         held.wait()
         assert not other.worker().cancel(JOB.id)

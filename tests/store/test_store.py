@@ -368,9 +368,7 @@ def test_its_files_are_for_the_user_alone(tmp_path: Path) -> None:
         os.umask(before)
 
 
-def test_item_5_who_makes_the_file_is_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_item_5_who_makes_a_file_is_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("genai_host.store.database._SECONDS", 0.0)
     first, second = (Database(str(tmp_path / "x.db"), 1.0) for _ in range(2))
     with lock_beside(first), pytest.raises(StoreError, match="another process is opening"):

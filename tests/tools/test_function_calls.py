@@ -92,9 +92,7 @@ def test_others_are_wrong_though_the_tool_was_right(arguments: dict[str, Any]) -
     ("name", "arguments", "called"),
     [("near", RIGHT, True), ("nowhere", RIGHT, False), ("far", {"x": "3"}, False)],
 )
-def test_a_wrong_tool_and_arguments_that_no_tool_takes(
-    name: str, arguments: dict[str, Any], called: bool
-) -> None:
+def test_wrong_tool_and_arguments(name: str, arguments: dict[str, Any], called: bool) -> None:
     each = played(arguments, name)
     assert (each.called, each.chosen, each.right) == (called, False, False)
 

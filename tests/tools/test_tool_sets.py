@@ -262,9 +262,7 @@ class TestCommands:
         ("tools.shop=5", "unknown configuration key 'tools.shop'"),
         ("tools.shop.key=sesame", "is a secret"),
     ])  # fmt: skip
-    def test_what_does_not_fit_is_refused(
-        self, terminal: Terminal, file: Path, value: str, message: str
-    ) -> None:
+    def test_wrong_value(self, terminal: Terminal, file: Path, value: str, message: str) -> None:
         assert message in terminal.error("config", "set", value)
         assert not file.exists()
 

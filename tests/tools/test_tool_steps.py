@@ -322,9 +322,7 @@ class TestReplay:
         assert cut(host, recorded(again), len(recorded(again).entries) - 1).resume() == answer
         assert first.calls == 1
 
-    def test_what_ended_is_not_run_again_and_what_was_offered_is_on_record(
-        self, make_host: MakeHost
-    ) -> None:
+    def test_what_ended_is_not_rerun_and_offers_are_on_record(self, make_host: MakeHost) -> None:
         applies = True
 
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:

@@ -188,9 +188,7 @@ class TestReactions:
         ({"url": "/x", "more": 1}, SCHEMA, ""),
         ({}, {"type": 7}, "invalid JSON Schema"),
     ])  # fmt: skip
-    def test_one_that_has_not_is_a_failure_that_names_the_tool(
-        self, wrong: Any, schema: Any, message: str
-    ) -> None:
+    def test_another_fails_and_names_the_tool(self, wrong: Any, schema: Any, message: str) -> None:
         items = ({"type": "go", "url": "/x"}, {"type": "go", **wrong})
         text = failure(self.output(*items, schema=schema))
         assert text.startswith(f"t failed: TypeError: invalid output: its reaction go: {message}")
@@ -198,9 +196,7 @@ class TestReactions:
     @pytest.mark.parametrize(("types", "fields", "ends"), [
         (["new"], {}, False), (["new", "stop"], {}, True), (["go"], {"ends": True}, True),
     ])  # fmt: skip
-    def test_a_type_or_the_tool_may_end_the_turn(
-        self, types: list[str], fields: Any, ends: bool
-    ) -> None:
+    def test_type_or_tool_may_end_the_turn(self, types: list[str], fields: Any, ends: bool) -> None:
         assert self.output(*[{"type": each} for each in types], **fields).ends is ends
 
     @pytest.mark.parametrize("name", ["", "a b", None, "a\n"])

@@ -293,7 +293,7 @@ def test_calls_whose_cost_is_not_known_may_be_refused(sold: Sold) -> None:
     say(refusing)  # its cost is known
 
 
-def test_a_call_at_another_price_than_the_lists_counts_at_the_list_price(
+def test_another_price_counts_as_the_list_price(
     sold: Sold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     allowing, refusing = sold(EACH), sold(EACH._replace(unknown_cost="refuse"))
