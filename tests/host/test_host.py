@@ -16,7 +16,6 @@ from genai_host.errors import (
     ConfigurationError,
     ConversationClosed,
     NoRoute,
-    PluginError,
     ReplayError,
 )
 from genai_host_testing import InlinePlugin
@@ -82,18 +81,6 @@ class TestChoosing:
         assert make_host(extra=extra).open("chat", "extra").models
         with pytest.raises(NoRoute):
             make_host(extra=extra, config=Config(disabled=["extra"])).open("chat", "extra")
-
-
-class TestBrokenPlugins:
-    def test_they_are_listed_and_the_others_work(self, make_host: MakeHost) -> None:
-        host = make_host(bad=object())
-        assert host.open("chat", "mock").say("hi").text == "hi"
-        assert [broken.found.name for broken in host.plugins.broken] == ["bad"]
-
-    def test_strict_mode_raises(self, make_host: MakeHost) -> None:
-        host = make_host(bad=object(), config=Config(strict=True))
-        with pytest.raises(PluginError, match="plugin bad"):
-            host.open("chat", "mock")
 
 
 class TestClosing:

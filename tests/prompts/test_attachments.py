@@ -373,6 +373,7 @@ def test_a_slow_address_is_given_up(service: FakeService, monkeypatch: pytest.Mo
     pytest.param(302, {"Location": "/page"}, id="a redirect to itself"),
     pytest.param(302, {"Location": "file:///etc/hostname"}, id="to a file"),
     pytest.param(302, {"Location": "ftp://127.0.0.1/x"}, id="to another scheme"),
+    pytest.param(302, {"Location": "data:,x"}, id="to data"),
     pytest.param(200, {"Content_Length": "100"}, id="a body that is cut"),
     pytest.param(200, {"Content_Encoding": "gzip"}, id="a body that is not compressed as it says"),
 ])  # fmt: skip

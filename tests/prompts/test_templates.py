@@ -188,9 +188,6 @@ class TestFolder:
             (folder / name).touch()
         assert template_names() == ["a-1", "b"]
 
-    def test_it_need_not_be_there(self) -> None:
-        assert template_names() == []
-
 
 class TestFilling:
     def test_each_variable_has_a_value(self) -> None:
@@ -236,12 +233,11 @@ class TestSaving:
         assert read_template("copy") == template._replace(file=file)
         assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
 
-    def test_the_folder_is_made(self, home: Path) -> None:
-        save_template("mine", Template("x"))
-        assert stat.S_IMODE((home / "config" / "templates").stat().st_mode) == 0o700
-
-    def test_text_of_several_lines_can_be_edited(self, folder: Path) -> None:
+    def test_the_folder_is_made_and_text_of_several_lines_can_be_edited(self, home: Path) -> None:
+        assert template_names() == []
         save_template("mine", Template("a\nb"))
+        folder = home / "config" / "templates"
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert (folder / "mine.toml").read_text() == 'prompt = """a\nb"""\n'
 
     def test_one_that_is_there_stays(self, folder: Path) -> None:

@@ -10,11 +10,23 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import genai_vendor_openai
 import pytest
 from stored import run_concurrently
 
 from genai_host import Config, Host, TurnLimits
-from genai_host.api import Completion, HttpProblem, Message, Prompt, RouteInfo, Usage, http_status
+from genai_host.api import (
+    Completion,
+    Embeddings,
+    File,
+    HttpProblem,
+    Message,
+    Prompt,
+    RouteInfo,
+    Transcription,
+    Usage,
+    http_status,
+)
 from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.errors import (
     BudgetExceeded,
@@ -27,6 +39,7 @@ from genai_host.plugins.observers import CallRecord
 from genai_host.store import Store
 from genai_host.usage.budgets import EVERYBODY, Budget, Budgets, Spent, _end, _exceeded
 from genai_host_testing import ManualClock
+from genai_host_testing.fake_service import FakeService, json_reply
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.stores import MakeStore
 
@@ -151,8 +164,9 @@ def test_spending_that_cannot_be_stored_is_logged(caplog: pytest.LogCaptureFixtu
     assert ledger.spend.call_count == 1
 
 
-def test_item_4_a_budget_that_is_spent_stops_before_the_call(sold: Sold) -> None:
-    host = sold(EACH)
+def test_item_4_a_budget_that_is_spent_stops_before_the_call_until_the_next_day(sold: Sold) -> None:
+    clock = ManualClock()
+    host = sold(EACH, clock=clock)
     mock: Any = host.instances["sold"].provider
     say(host, owner="ann")
     say(host, owner="ann")
@@ -165,6 +179,8 @@ def test_item_4_a_budget_that_is_spent_stops_before_the_call(sold: Sold) -> None
     assert 0 < error.retry_after <= 86400
     assert "daily budget of ann is exhausted: 1 of 1 US dollars" in error.message
     say(host, owner="bob")  # whose own is not spent
+    clock.advance(error.retry_after)
+    say(host, owner="ann")
 
 
 def test_item_4_it_is_429_for_programs(sold: Sold) -> None:
@@ -200,19 +216,18 @@ def test_what_many_spend_at_once_comes_together(sold: Sold, make_store: MakeStor
     assert (state.name, state.spent) == ("total.month", 20.0)
 
 
-def test_one_of_all_users_bounds_each(sold: Sold) -> None:
-    host = sold(BudgetsConfig(total=BudgetConfig(day=1.0)))
-    say(host, owner="ann")
-    say(host, owner="bob")
-    with pytest.raises(BudgetExceeded, match="of all users"):
-        say(host, owner="carl")
-
-
-def test_tokens_can_be_bound(sold: Sold) -> None:
-    host = sold(BudgetsConfig(user=BudgetConfig(day_tokens=1)))
-    say(host)
-    with pytest.raises(BudgetExceeded, match="of 1 tokens"):
-        say(host)
+@pytest.mark.parametrize(("budgets", "owners", "says"), [
+    (BudgetsConfig(total=BudgetConfig(day=1.0)), ["ann", "bob", "carl"], "of all users"),
+    (BudgetsConfig(user=BudgetConfig(day_tokens=1)), ["ann", "ann"], "of 1 tokens"),
+])  # fmt: skip
+def test_one_is_of_all_users_or_of_tokens(
+    sold: Sold, budgets: BudgetsConfig, owners: list[str], says: str
+) -> None:
+    host = sold(budgets)
+    for owner in owners[:-1]:
+        say(host, owner=owner)
+    with pytest.raises(BudgetExceeded, match=says):
+        say(host, owner=owners[-1])
 
 
 def test_what_is_said_of_one_comes_before_what_is_said_of_each(sold: Sold) -> None:
@@ -227,18 +242,6 @@ def test_what_is_said_of_one_comes_before_what_is_said_of_each(sold: Sold) -> No
         ("users.ann.day", True),
         ("users.bob.day", True),
     ]
-
-
-def test_budget_resets_daily(sold: Sold) -> None:
-    clock = ManualClock()
-    host = sold(EACH, clock=clock)
-    say(host, owner="ann")
-    say(host, owner="ann")
-    with pytest.raises(BudgetExceeded) as raised:
-        say(host, owner="ann")
-    assert raised.value.retry_after is not None
-    clock.advance(timedelta(seconds=raised.value.retry_after).total_seconds())
-    say(host, owner="ann")
 
 
 def test_calls_of_no_conversation_are_on_it_as_well(sold: Sold) -> None:
@@ -352,3 +355,29 @@ def test_a_store_that_fails_lets_nobody_spend(sold: Sold, make_store: MakeStore)
     store.close()
     with pytest.raises(StoreError):
         say(host, record=False)
+
+
+@pytest.mark.part
+@pytest.mark.parametrize(("reply", "call", "tokens"), [
+    ({"data": [{"embedding": [0.5]}] * 2}, lambda host: embed(host, "é" * 20, "a"), 11),
+    ({"data": [{"embedding": [0.5]}] * 2}, lambda host: embed(host, [1, 2, 3], "abcd"), 4),
+    ({"text": "one two three"}, lambda host: transcribe(host), 4),
+], ids=["texts", "token ids", "speech"])  # fmt: skip
+def test_tokens_of_embeddings_and_transcriptions_are_estimated(
+    sold: Sold, service: FakeService, reply: Any, call: Callable[[Host], Any], tokens: int
+) -> None:
+    service.replies = [json_reply(reply)] * 2
+    budgets = BudgetsConfig(user=BudgetConfig(day_tokens=tokens))
+    host = sold(budgets, openai=genai_vendor_openai)
+    host.instances.add("gate", "openai-compatible", {"base_url": service.url})
+    assert call(host).usage.total == 0  # it is what the service reports
+    with pytest.raises(BudgetExceeded, match=f" {tokens} of {tokens} tokens"):
+        call(host)
+
+
+def embed(host: Host, *texts: str | list[int]) -> Embeddings:
+    return host.embed(texts, model="gate/m")
+
+
+def transcribe(host: Host) -> Transcription:
+    return host.transcribe(File(b"sound", "audio/wav", "a.wav"), model="gate/m")
