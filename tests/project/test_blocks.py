@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
 import shutil
 import socket
@@ -13,10 +12,11 @@ from pathlib import Path
 import click
 import pytest
 from documents import Block, Walk, blocks, commands_in, copy_clone, documents
+from ways import invoked
 
 from genai_host.cli.main import cli, commands
 from genai_host_testing.environments import Environment, make_environment
-from genai_host_testing.fake_service import FakeService, Received, Reply, json_reply, stream_reply
+from genai_host_testing.fake_service import FakeService, Received, Reply, json_reply
 from genai_host_testing.services import (
     anthropic as anthropic_service,
     bedrock as bedrock_service,
@@ -46,17 +46,8 @@ def _answer(request: Received) -> Reply:
     return json_reply({"error": {"message": f"there is no {path}"}}, 404)
 
 
-def _invoked(text: str, *, streamed: bool) -> Reply:
-    """Return a reply of Claude in Anthropic's format, in the frames of Bedrock."""
-    if not streamed:
-        return anthropic_service.claude(text)
-    events = [json.dumps(event).encode() for event in anthropic_service.events(text)]
-    frames = [bedrock_service.chunk(event) for event in events]
-    return stream_reply(frames, content_type=bedrock_service.STREAM_TYPE)
-
-
 _FORMS = {
-    "/invoke": _invoked, "/chat/completions": openai_service.chat,
+    "/invoke": invoked, "/chat/completions": openai_service.chat,
     "/responses": openai_service.responses, "/messages": anthropic_service.claude,
     "/converse": bedrock_service.converse, "enerateContent": gemini_service.gemini,
     "/api/chat": ollama_service.chat,

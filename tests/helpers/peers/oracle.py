@@ -148,22 +148,15 @@ class Clients:
             getattr(client, "close", client.__class__)()
 
 
+@frozen
 class Sides:
     """Lets both sides speak to one service, and gives what it was sent."""
 
-    def __init__(
-        self,
-        oracle: Oracle,
-        service: FakeService,
-        clients: Clients,
-        make_host: MakeHost,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        self._oracle = oracle
-        self._service = service
-        self._clients = clients
-        self._make_host = make_host
-        self._monkeypatch = monkeypatch
+    _oracle: Oracle
+    _service: FakeService
+    _clients: Clients
+    _make_host: MakeHost
+    _monkeypatch: pytest.MonkeyPatch
 
     def set_up(self, place: Place) -> Any:
         """The SDK's client there."""
