@@ -124,9 +124,7 @@ def test_events_come_as_soon_as_they_are_whole() -> None:
 
 
 @pytest.mark.parametrize("read", [read_sse, read_ndjson])
-def test_an_event_without_end_is_stopped(
-    read: type[Iterator[StreamEvent]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_endless_event(read: type[Iterator[StreamEvent]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_parsers, "_LARGEST_EVENT", 1000)
     endless = (b"data: " + b"x" * 50 for _ in range(10**9))
     with pytest.raises(MalformedReply, match="longer than"):

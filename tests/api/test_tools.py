@@ -132,12 +132,9 @@ class Place:
 
 @tool
 def visit(
-    place: Annotated[Place, "where to go"],
-    days: Annotated[int, "how long"] = 3,
-    *,
-    how: Literal["train", "boat"] = "train",
-    others: list[Place] | None = None,
-) -> str:
+    place: Annotated[Place, "where to go"], days: Annotated[int, "how long"] = 3, *,
+    how: Literal["train", "boat"] = "train", others: list[Place] | None = None,
+) -> str:  # fmt: skip
     """Go somewhere.
 
     Not for the weather.

@@ -87,9 +87,7 @@ def sent(host: Host, provider: str) -> list[dict[str, Any]]:
     ({"images"}, {}, Image(b"x", "image/png"), "rich"),
     ({"images"}, {}, ToolResult("1", content=[Image(b"x", "image/png")]), "rich"),
 ])  # fmt: skip
-def test_the_best_route_that_can_do_it_is_taken(
-    stage: Any, lacks: set[str], fields: Any, content: Any, expected: str
-) -> None:
+def test_best_route(stage: Any, lacks: set[str], fields: Any, content: Any, expected: str) -> None:
     host = stage(lacks, asking(**fields))
     message = Message("tool" if isinstance(content, ToolResult) else "user", content)
     assert host.open("asking", "m").say(message).text == f"{expected} answers"

@@ -565,9 +565,7 @@ def test_calls_of_a_whole_reply_have_ids_of_their_own(host: Host, same: bool) ->
     [("chat", Usage(1, 1)), ("embed", Usage(1, 0)), ("moderate", None), ("count", None)],
 )
 @pytest.mark.parametrize("price", [0.5, None])
-def test_whether_the_cost_of_a_call_will_be_known(
-    host: Host, operation: Any, usage: Usage | None, price: float | None
-) -> None:
+def test_known_cost(host: Host, operation: Any, usage: Usage | None, price: float | None) -> None:
     [route] = host.open("chat", "mock")._log.agents.main.routes
     prices = mock.Mock()
     prices.price.return_value = price

@@ -85,14 +85,11 @@ SECOND = ProviderInfo(
 
 
 def catalog(
-    *providers: ProviderInfo,
-    offerings: tuple[Offering, ...] = (),
-    models: tuple[Model, ...] = (CLAUDE, LLAMA, E5),
-    prefer: tuple[str, ...] = (),
-    absent: dict[str, str] | None = None,
-    aliases: dict[str, str] | None = None,
+    *providers: ProviderInfo, offerings: tuple[Offering, ...] = (),
+    models: tuple[Model, ...] = (CLAUDE, LLAMA, E5), prefer: tuple[str, ...] = (),
+    absent: dict[str, str] | None = None, aliases: dict[str, str] | None = None,
     configs: dict[str, ModelConfig] | None = None,
-) -> Catalog:
+) -> Catalog:  # fmt: skip
     config = Config(aliases=aliases or {}, model_configs=configs or {})
     providers = providers or (FIRST, SECOND)
     return Catalog(models, offerings, DIALECTS, providers, absent, prefer, config.configurations)

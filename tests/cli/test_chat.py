@@ -47,13 +47,9 @@ def chat(terminal: Terminal, *lines: str, options: tuple[str, ...] = ()) -> tupl
      ["chat with mock@mock", "chat with mock@mock", "unknown model 'nonsense'"]),
 ])  # fmt: skip
 def test_each_line_has_its_answer_or_its_note(
-    terminal: Terminal,
-    script: Any,
-    replies: list[Any],
-    lines: list[str],
-    out: str,
+    terminal: Terminal, script: Any, replies: list[Any], lines: list[str], out: str,
     notes: list[str],
-) -> None:
+) -> None:  # fmt: skip
     script(replies)
     output, err = chat(terminal, *lines)
     assert (output, "Traceback" in err) == (out, False)
@@ -212,9 +208,7 @@ def test_it_can_be_saved(terminal: Terminal, script: Any, tmp_path: Path, suffix
     assert file.stat().st_mode & 0o077 == 0
 
 
-def test_existing_file_is_kept_unless_asked(
-    terminal: Terminal, script: Any, tmp_path: Path
-) -> None:
+def test_existing_file_kept_unless_asked(terminal: Terminal, script: Any, tmp_path: Path) -> None:
     script([])
     file = tmp_path / "saved.json"
     file.write_text("before")

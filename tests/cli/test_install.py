@@ -73,12 +73,9 @@ class _Played:
     """As much of `subprocess.Popen` as is used."""
 
     def __init__(
-        self,
-        args: Sequence[str],
-        code: int,
-        says: tuple[str, str] = ("", ""),
+        self, args: Sequence[str], code: int, says: tuple[str, str] = ("", ""),
         is_slow: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.args, self.returncode, self._says, self._is_slow = args, code, says, is_slow
 
     def __enter__(self) -> Self:
@@ -151,9 +148,7 @@ class TestInstall:
         ("upgrade genai-vendor-mock", "install --upgrade genai-vendor-mock"),
         ("uninstall Genai_Vendor.mock", "uninstall --yes genai-vendor-mock"),
     ])  # fmt: skip
-    def test_passes_exit_code_on(
-        self, terminal: Terminal, pip: Pip, command: str, ran: str
-    ) -> None:
+    def test_exit_code(self, terminal: Terminal, pip: Pip, command: str, ran: str) -> None:
         for code in (7, 0):
             pip.code = code
             assert terminal(command)[:2] == (code, "")

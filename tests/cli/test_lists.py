@@ -321,12 +321,9 @@ class TestDoctor:
         (["--repair"], [("repair", "failed", "not a database")]),
     ])  # fmt: skip
     def test_each_problem_is_reported(
-        self,
-        terminal: Terminal,
-        tmp_path: Path,
-        options: list[str],
+        self, terminal: Terminal, tmp_path: Path, options: list[str],
         expected: list[tuple[str, str, str]],
-    ) -> None:
+    ) -> None:  # fmt: skip
         database = tmp_path / "store.db"
         database.write_bytes(b"other data" * 100)
         terminal.configure(

@@ -202,12 +202,9 @@ def test_reading_lines_leaves_the_input_open(monkeypatch: pytest.MonkeyPatch) ->
     (False, False, ""),
 ])  # fmt: skip
 def test_a_line_of_progress_is_overwritten_at_a_terminal(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    at_terminal: bool,
-    quiet: bool,
-    shown: str,
-) -> None:
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, at_terminal: bool,
+    quiet: bool, shown: str,
+) -> None:  # fmt: skip
     monkeypatch.setattr(sys.stderr, "isatty", lambda: at_terminal)
     with ProgressLine(quiet=quiet) as line:
         line.show("1 MB")

@@ -57,16 +57,10 @@ class Converse:
         self._make_host = make_host
 
     def __call__(
-        self,
-        respond: Callable[..., Any],
-        replies: Sequence[Any] = (),
-        *,
-        clock: Any = None,
-        caps: TurnLimits | None = None,
-        models: dict[str, str] | None = None,
-        record: bool = True,
+        self, respond: Callable[..., Any], replies: Sequence[Any] = (), *, clock: Any = None,
+        caps: TurnLimits | None = None, models: dict[str, str] | None = None, record: bool = True,
         **fields: Any,
-    ) -> Conversation:
+    ) -> Conversation:  # fmt: skip
         self.host = host_of(self._make_host, respond, clock=clock, **fields)
         self.host.instances.add("script", "mock", {"replies": list(replies)})
         provider = "script" if "main" in fields.get("roles", ["main"]) else None

@@ -164,9 +164,7 @@ def test_on_a_full_disk_the_earlier_file_stays(tmp_path: Path) -> None:
     assert [each.read_text(encoding="utf-8") for each in tmp_path.iterdir()] == [MARKDOWN]
 
 
-def test_a_file_that_is_created_meanwhile_is_not_overwritten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_created_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "talk.md"
     mkstemp = tempfile.mkstemp
 

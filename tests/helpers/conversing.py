@@ -31,13 +31,9 @@ def answering(answer: Callable[[Any], Answer]) -> Callable[[Any], FeatureSteps]:
 
 
 def host_of(
-    make_host: MakeHost,
-    respond: Callable[..., Any],
-    *,
-    settings: type[Any] = NoSettings,
-    clock: Any = None,
-    **fields: Any,
-) -> Host:
+    make_host: MakeHost, respond: Callable[..., Any], *, settings: type[Any] = NoSettings,
+    clock: Any = None, **fields: Any,
+) -> Host:  # fmt: skip
     """Return a host with a feature `f` that answers with a function."""
     feature = Feature("f", settings, respond, **fields)
     return make_host(f=InlinePlugin(features=[feature]), clock=clock)

@@ -220,15 +220,10 @@ def raw(path: str, body: bytes, **headers: Any) -> bytes:
 
 @contextmanager
 def place(
-    make_host: MakeHost,
-    folder: Path,
-    *,
-    limits: Mapping[str, Any] | None = None,
-    config: Mapping[str, Any] | None = None,
-    patience: float = 10.0,
-    plugins: Mapping[str, Any] | None = None,
-    **server_settings: Any,
-) -> Iterator[Place]:
+    make_host: MakeHost, folder: Path, *, limits: Mapping[str, Any] | None = None,
+    config: Mapping[str, Any] | None = None, patience: float = 10.0,
+    plugins: Mapping[str, Any] | None = None, **server_settings: Any,
+) -> Iterator[Place]:  # fmt: skip
     """Start the server for the duration of the context.
 
     Args:

@@ -72,12 +72,9 @@ def streamed(*chunks: Any) -> Reply:
 
 
 def gate_api(
-    make_host: MakeHost,
-    service: FakeService,
-    config: Any = None,
-    models: Any = None,
+    make_host: MakeHost, service: FakeService, config: Any = None, models: Any = None,
     **options: Any,
-) -> AbstractContextManager[Api]:
+) -> AbstractContextManager[Api]:  # fmt: skip
     """Serve an API whose provider `gate` is the service.
 
     Args:

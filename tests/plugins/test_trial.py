@@ -228,9 +228,7 @@ class TestWithoutProcesses:
         [bad] = [plugin for plugin in there.plugins() if plugin.name == "bad"]
         assert there.outcomes()[bad.key].is_left_out
 
-    def test_without_a_cache_nothing_is_tried_unless_it_is_asked_for(
-        self, site: Path, tried: list[list[str]], tmp_path: Path
-    ) -> None:
+    def test_without_a_cache(self, site: Path, tried: list[list[str]], tmp_path: Path) -> None:
         nowhere = tmp_path / "file"
         nowhere.write_text("")
         install(site, good=GOOD)

@@ -346,9 +346,7 @@ def test_a_stream_that_hangs_while_it_is_closed_does_not_keep_the_host_open(
     events.close()
 
 
-def test_what_code_raises_that_hung_at_its_end_is_logged(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_logs_late_error(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(watchdog_module, "HANGS", 0.0)
     hangs, go_on = threading.Event(), threading.Event()
     threads: list[threading.Thread] = []
@@ -382,9 +380,7 @@ def test_code_that_returned_just_after_the_timeout_is_not_logged(
     assert not caplog.records
 
 
-def test_code_that_two_threads_find_hanging_is_logged_once(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_is_logged_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """One after its timeout in real time, and the other by its timer."""
     monkeypatch.setattr(watchdog_module, "HANGS", 0.0)
     clock, go_on, other_looked = ManualClock(), threading.Event(), threading.Event()

@@ -163,12 +163,9 @@ class TestClaude:
         return {"NO_PROXY": "*", "AWS_BEARER_TOKEN_BEDROCK": "aws-1", "AWS_REGION": "x-1", **url}
 
     def test_with_both_each_stands_in_for_the_other(
-        self,
-        install: Install,
-        service: FakeService,
-        anthropic: dict[str, str],
+        self, install: Install, service: FakeService, anthropic: dict[str, str],
         bedrock: dict[str, str],
-    ) -> None:
+    ) -> None:  # fmt: skip
         both = install("genai-vendor-anthropic", "genai-vendor-bedrock")
         service.replies = [json_reply({"data": []})]  # they are tried; Bedrock's list is elsewhere
         explained = rows(both, "routes", "explain", CLAUDE, **{**anthropic, **bedrock})

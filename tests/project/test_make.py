@@ -90,13 +90,9 @@ class TestTests:
         ([13], "--mutate --count 9", "py313 -- --mutate --count 9"),
     ])  # fmt: skip
     def test_item_1_they_run_on_the_supported_python_that_is_there(
-        self,
-        ran: list[str],
-        monkeypatch: pytest.MonkeyPatch,
-        there: list[int],
-        arguments: str,
+        self, ran: list[str], monkeypatch: pytest.MonkeyPatch, there: list[int], arguments: str,
         expected: str,
-    ) -> None:
+    ) -> None:  # fmt: skip
         monkeypatch.setattr(make, "_supported", lambda path: [(3, minor) for minor in there])
         assert make.test(arguments.split()) == 0
         assert ran == [f"-e {expected}"]

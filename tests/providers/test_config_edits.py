@@ -137,9 +137,7 @@ def _changes(draw: Any) -> dict[str, tuple[str, Any]]:
 
 
 @given(before=st.sampled_from(_BEFORE), changes=_changes())
-def test_what_is_set_reads_back_and_nothing_else_moves(
-    tmp_path: Path, before: str, changes: dict[str, tuple[str, Any]]
-) -> None:
+def test_set_reads_back(tmp_path: Path, before: str, changes: dict[str, tuple[str, Any]]) -> None:
     file = tmp_path / "config.toml"
     file.write_bytes(before.encode())
     expected = copy.deepcopy(parse(before, "before"))

@@ -109,9 +109,7 @@ def test_each_type_has_an_instance_that_is_opened_once_and_late(answering: Any) 
     assert Answering.closed == ["answering"]
 
 
-def test_settings_come_from_configuration_then_environment_then_default(
-    answering: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_precedence_of_settings(answering: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANSWERING_TEXT", "from environment")
     own = {"own": provider_config("answering", **{"answer": "from file", **_KEY})}
     host = answering(Config(providers=own))

@@ -197,9 +197,7 @@ def test_what_is_no_route_says_so(make_host: MakeHost, method: str, path: str, s
     assert routes.limit(method, path) == (2**20 if status == 200 else 0)
 
 
-def test_what_is_kept_between_requests_is_in_one_object_for_each_host(
-    make_host: MakeHost, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_object_for_each_host(make_host: MakeHost, caplog: pytest.LogCaptureFixture) -> None:
     paths = (route("POST", "/count", "Counter.add"), route("GET", "/count", "Counter.show"))
     before = Counter.made
     first, second = routes_of(make_host, *paths), routes_of(make_host, *paths)

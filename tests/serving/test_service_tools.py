@@ -154,9 +154,7 @@ def test_a_round_without_text_adds_no_paragraph(make_host: MakeHost) -> None:
     assert answering.completion.text == 'I look.\n\n{"a": 1}'
 
 
-def test_a_missing_tool_harms_nothing(
-    make_host: MakeHost, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_missing_tool_harms_nothing(make_host: MakeHost, caplog: pytest.LogCaptureFixture) -> None:
     host = serving(make_host, tool=Tool("other", "does not find", lambda arguments, context: ""))
     own = VendorTool("search", "", kind="web_search", extra={"own": {"type": "search"}})
     assert with_host_tools(host, [own, CLOCK]) == [own, CLOCK]
@@ -166,9 +164,7 @@ def test_a_missing_tool_harms_nothing(
 @pytest.mark.parametrize(
     ("own", "expected"), [({}, [1]), ({"fake": {"type": "x"}}, [0, 1])], ids=["another", "its own"]
 )
-def test_vendor_parts_of_hidden_rounds_are_not_streamed(
-    make_host: MakeHost, own: Any, expected: list[int]
-) -> None:
+def test_hidden_vendor_parts_stay_out(make_host: MakeHost, own: Any, expected: list[int]) -> None:
     """Those of a service that has the tool stay in order: it hides no round."""
 
     def ask(prompt: Prompt) -> Generator[Delta, None, Completion]:
@@ -196,9 +192,7 @@ HM, SO = Reasoning("hm"), Text('{"a": 1}')
     ([Text("I look."), HM, CALL], [Text("I look."), HM, SO]),
     ([CALL], [SO]),
 ], ids=["with a call of the client", "texts", "thoughts", "nothing else"])  # fmt: skip
-def test_signatures_stay_with_what_they_sign(
-    make_host: MakeHost, content: list[Part], expected: list[Part]
-) -> None:
+def test_signatures_stay(make_host: MakeHost, content: list[Part], expected: list[Part]) -> None:
     def answer(prompt: RecordedPrompt) -> Completion:
         is_first = len(prompt.messages) == 1
         return (

@@ -91,9 +91,7 @@ def test_a_failed_call_without_cost_is_not_among_those_of_known_cost(store: Stor
     ({"seconds": -1.0, "cost": -1}, (0.0, 0, None)),
     ({"cost": True}, (0.0, 0, None)),
 ], ids=str)  # fmt: skip
-def test_the_fields_of_a_result_may_be_missing(
-    store: Store, fields: dict[str, Any], expected: tuple[Any, ...]
-) -> None:
+def test_missing_fields(store: Store, fields: dict[str, Any], expected: tuple[Any, ...]) -> None:
     [row] = call(store, {"route": ROUTE, **fields})
     assert (row.seconds, row.input_tokens, row.cost) == expected
 

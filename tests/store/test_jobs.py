@@ -321,13 +321,9 @@ class TestWorker:
         assert one.count() == 9
 
     def test_a_job_that_another_worker_takes_first_takes_no_slot(
-        self,
-        worker: JobWorker,
-        one: JobQueue,
-        other: JobQueue,
-        held: Held,
+        self, worker: JobWorker, one: JobQueue, other: JobQueue, held: Held,
         monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
+    ) -> None:  # fmt: skip
         take_now = one.take
 
         def take_late(result: Any) -> Job | None:
@@ -400,12 +396,9 @@ class TestWorker:
         assert [job.tries for job in held.begun] == [2]
 
     def test_a_job_that_cannot_be_returned_is_taken_again(
-        self,
-        worker: JobWorker,
-        one: JobQueue,
-        monkeypatch: pytest.MonkeyPatch,
+        self, worker: JobWorker, one: JobQueue, monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
-    ) -> None:
+    ) -> None:  # fmt: skip
         worker._works = {"work": fail}
         with monkeypatch.context() as patch, caplog.at_level(logging.INFO):
             patch.setattr(one, "give_back", fail)
@@ -420,13 +413,9 @@ class TestWorker:
         held.wait()
 
     def test_a_job_whose_thread_cannot_start_is_queued_again(
-        self,
-        worker: JobWorker,
-        one: JobQueue,
-        clock: ManualClock,
-        monkeypatch: pytest.MonkeyPatch,
+        self, worker: JobWorker, one: JobQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
-    ) -> None:
+    ) -> None:  # fmt: skip
         def fail(thread: threading.Thread) -> None:
             raise RuntimeError("can't start new thread")
 
@@ -512,12 +501,9 @@ class TestWorker:
         assert take(other) == [JOB]
 
     def test_a_lease_that_cannot_be_released_expires(
-        self,
-        worker: JobWorker,
-        one: JobQueue,
-        monkeypatch: pytest.MonkeyPatch,
+        self, worker: JobWorker, one: JobQueue, monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
-    ) -> None:
+    ) -> None:  # fmt: skip
         monkeypatch.setattr(one, "leave", fail)
         with caplog.at_level(logging.INFO):
             worker.close()
@@ -550,15 +536,10 @@ class TestWorker:
         (SystemExit(3), "failed", list(range(1, 2 * MOST_TRIES + 2))),
     ], ids=["store", "busy", "interrupted", "exit"])  # fmt: skip
     def test_what_cannot_be_done_now_is_no_try_and_broken_work_is_removed_in_the_end(
-        self,
-        worker: JobWorker,
-        one: JobQueue,
-        clock: ManualClock,
-        caplog: pytest.LogCaptureFixture,
-        error: BaseException,
-        message: str | None,
+        self, worker: JobWorker, one: JobQueue, clock: ManualClock,
+        caplog: pytest.LogCaptureFixture, error: BaseException, message: str | None,
         tries: list[int],
-    ) -> None:
+    ) -> None:  # fmt: skip
         tried: list[int] = []
 
         def work(job: Job, ending: Cancellation) -> None:
@@ -581,14 +562,9 @@ class TestWorker:
         ("error", "has_traceback"), [(StoreError("away"), False), (ValueError("a bug"), True)]
     )
     def test_each_failure_of_the_store_is_logged_once(
-        self,
-        worker: JobWorker,
-        one: JobQueue,
-        monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture,
-        error: Exception,
-        has_traceback: bool,
-    ) -> None:
+        self, worker: JobWorker, one: JobQueue, monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture, error: Exception, has_traceback: bool,
+    ) -> None:  # fmt: skip
         beats = threading.Semaphore(0)
         fails = iter([True, True, True, False, True, True])
 

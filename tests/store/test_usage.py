@@ -107,14 +107,9 @@ class TestUsage:
         ([*[0.1] * 19, 10.0], 0.1, 0.1, 0.595, 10.0),  # one of twenty is not the 95th
     ], ids=["many", "few", "one slow"])  # fmt: skip
     def test_percentiles_are_right_to_a_tenth(
-        self,
-        at_noon: Store,
-        seconds: list[float],
-        p50: float,
-        p95: float,
-        mean: float,
+        self, at_noon: Store, seconds: list[float], p50: float, p95: float, mean: float,
         slowest: float,
-    ) -> None:
+    ) -> None:  # fmt: skip
         add_turn(at_noon, *(answered(seconds=each) for each in seconds))
         [row] = at_noon.usage()
         assert (row.p50, row.p95) == pytest.approx((p50, p95), rel=0.1)

@@ -171,9 +171,7 @@ def test_a_tool_that_was_seen_is_called_without_another_look(make: Make, source:
     assert source.asked == 2, "it may be there by now"
 
 
-def test_why_it_has_none_is_told_with_its_place_and_what_to_do(
-    make: Make, source: Source, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_why_it_has_none(make: Make, source: Source, caplog: pytest.LogCaptureFixture) -> None:
     why = "/a/mcp.json:7: shop has no command"
     source.look = raising(ConfigurationError(why, file="/a/mcp.json", line=7, hint="write one"))
     host = make(source)

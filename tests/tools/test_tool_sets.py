@@ -85,9 +85,7 @@ def test_the_environment_is_first(make: Make, file: Path, monkeypatch: pytest.Mo
     assert looked(make()) == "/own 7 none"
 
 
-def test_a_secret_comes_from_the_environment_or_where_the_file_says(
-    make: Make, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_a_secret_is_from(make: Make, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_KEY", "usual")
     assert looked(make()) == " 3 usual"
     file.write_text("[tools.shop]\nkey = { env = 'OTHER' }\n")

@@ -43,14 +43,9 @@ def box(*tools: Tool, clock: Any = None) -> Toolbox:
 
 
 def called(
-    toolbox: Toolbox,
-    name: str = "t",
-    arguments: Mapping[str, Any] | None = None,
-    context: Mapping[str, Any] | None = None,
-    *,
-    malformed: str = "",
-    **options: Any,
-) -> ToolOutput:
+    toolbox: Toolbox, name: str = "t", arguments: Mapping[str, Any] | None = None,
+    context: Mapping[str, Any] | None = None, *, malformed: str = "", **options: Any,
+) -> ToolOutput:  # fmt: skip
     call = ToolCall("1", name, arguments or {}, malformed)
     return toolbox.call(call, context or {}, Cancellation(), **options)
 

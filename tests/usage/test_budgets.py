@@ -220,9 +220,7 @@ def test_what_many_spend_at_once_comes_together(sold: Sold, make_store: MakeStor
     (BudgetsConfig(total=BudgetConfig(day=1.0)), ["ann", "bob", "carl"], "of all users"),
     (BudgetsConfig(user=BudgetConfig(day_tokens=1)), ["ann", "ann"], "of 1 tokens"),
 ])  # fmt: skip
-def test_one_is_of_all_users_or_of_tokens(
-    sold: Sold, budgets: BudgetsConfig, owners: list[str], says: str
-) -> None:
+def test_other_budgets(sold: Sold, budgets: BudgetsConfig, owners: list[str], says: str) -> None:
     host = sold(budgets)
     for owner in owners[:-1]:
         say(host, owner=owner)
@@ -296,9 +294,7 @@ def test_calls_whose_cost_is_not_known_may_be_refused(sold: Sold) -> None:
     say(refusing)  # its cost is known
 
 
-def test_another_price_counts_as_the_list_price(
-    sold: Sold, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_prices_count_as_the_list_price(sold: Sold, monkeypatch: pytest.MonkeyPatch) -> None:
     allowing, refusing = sold(EACH), sold(EACH._replace(unknown_cost="refuse"))
     own_price = frozenset({"temperature"})
     monkeypatch.setattr(type(allowing.registry.dialects["plain"]), "price_parameters", own_price)

@@ -108,13 +108,9 @@ class Hosts:
         self._monkeypatch = monkeypatch
 
     def __call__(
-        self,
-        *,
-        key: str = KEY,
-        providers: Mapping[str, InstanceConfig] | None = None,
-        approvals: Mapping[str, Approval] | None = None,
-        **settings: Any,
-    ) -> Host:
+        self, *, key: str = KEY, providers: Mapping[str, InstanceConfig] | None = None,
+        approvals: Mapping[str, Approval] | None = None, **settings: Any,
+    ) -> Host:  # fmt: skip
         environment = {
             "OPENAI_API_KEY": key, "OPENAI_BASE_URL": f"{self._url}/v1",
             "AZURE_OPENAI_API_KEY": key, "AZURE_OPENAI_ENDPOINT": self._url,

@@ -242,12 +242,9 @@ class Oracle:
 
     @pytest.fixture
     def sides(
-        self,
-        service: FakeService,
-        clients: Clients,
-        make_host: MakeHost,
+        self, service: FakeService, clients: Clients, make_host: MakeHost,
         monkeypatch: pytest.MonkeyPatch,
-    ) -> Sides:
+    ) -> Sides:  # fmt: skip
         return Sides(self, service, clients, make_host, monkeypatch)
 
     def test_both_send_the_same(self, sides: Sides, name: str) -> None:
