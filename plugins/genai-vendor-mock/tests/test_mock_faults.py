@@ -22,7 +22,12 @@ TOO_LONG = "the prompt is longer than the window"
 AT_ONCE: list[tuple[ScriptedReply, type[errors.GenaiError], dict[str, Any], str]] = [
     (ScriptedReply(fault="refused"), errors.ServiceUnavailable, {}, "the connection was refused"),
     (ScriptedReply(fault="reset"), errors.ServiceUnavailable, {}, "the connection was reset"),
-    (ScriptedReply("text", fault="garbage"), errors.MalformedReply, {}, "the reply is not JSON: "),
+    (
+        ScriptedReply("text", fault="garbage"),
+        errors.MalformedReply,
+        {},
+        "the reply is malformed: it is not JSON: ",
+    ),
     (
         ScriptedReply("text", fault="html"),
         errors.MalformedReply,
