@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from genai_wire_openai.responses.fields import Fields
 from genai_wire_openai.responses.replies import item_tail
-from genai_wire_openai.responses.state import ConversationStore, ResponseStore
+from genai_wire_openai.responses.state import CONVERSATIONS, ConversationStore, ResponseStore
 from responses_api import CLOCK, Api, output_of, two_users, user
 from sqlalchemy import event
 from stored import run_concurrently
@@ -310,3 +310,86 @@ def message(id: str, text: str) -> dict[str, Any]:
     """An item as it is stored."""
     content = [{"type": "input_text", "text": text}]
     return {"id": id, "type": "message", "role": "user", "status": "completed", "content": content}
+
+
+class TestConversationsOfEarlierVersions:
+    """Each was one document with all its items."""
+
+    id = "conv_" + "0" * 48
+    path = f"/conversations/{id}"
+
+    @pytest.fixture
+    def api(self, make_host: MakeHost, sqlite_store: Store) -> Iterator[Api]:
+        items = [message("msg_mine", "one"), message("msg_" + "0" * 48 + "_2", "two")]
+        value = {
+            "id": self.id, "created_at": 7, "metadata": {"a": "b"}, "items": items, "count": 3,
+        }  # fmt: skip
+        sqlite_store.documents(CONVERSATIONS).put(self.id, value)
+        with Api.serving(make_host, store=sqlite_store) as api:
+            yield api
+
+    def test_they_are_read(self, api: Api) -> None:
+        shown = api.ok("GET", self.path)
+        assert (shown["created_at"], shown["metadata"]) == (7, {"a": "b"})
+        assert texts(api.ok("GET", f"{self.path}/items", order="asc")) == ["one", "two"]
+        api.fake.answer = lambda prompt: "three"
+        api.response("so", conversation=self.id)
+        assert [each.text for each in api.fake.prompts[-1].messages] == ["one", "two", "so"]
+        listed = api.ok("GET", f"{self.path}/items", order="asc")
+        assert texts(listed) == ["one", "two", "so", "three"]
+        assert len({item["id"] for item in listed["data"]}) == 4
+
+    def test_they_are_changed(self, api: Api, sqlite_store: Store) -> None:
+        assert api.ok("POST", self.path, {"metadata": {"c": "d"}})["metadata"] == {"c": "d"}
+        api.ok("DELETE", f"{self.path}/items/msg_mine")
+        assert texts(api.ok("GET", f"{self.path}/items")) == ["two"]
+        assert sqlite_store.documents(CONVERSATIONS).list() == []
+
+    def test_they_are_deleted(self, api: Api, sqlite_store: Store) -> None:
+        api.ok("DELETE", self.path)
+        api.error("GET", self.path)
+        assert rows(sqlite_store) == 0
+
+    def test_one_whose_conversion_was_interrupted_is_deleted(
+        self, api: Api, sqlite_store: Store
+    ) -> None:
+        former = sqlite_store.documents(CONVERSATIONS)
+        value = former.get(self.id).value
+        api.ok("GET", self.path)
+        former.put(self.id, value)  # as if the process had ended before it removed the document
+        assert texts(api.ok("GET", f"{self.path}/items", order="asc")) == ["one", "two"]
+        api.ok("DELETE", self.path)
+        api.error("GET", self.path)
+
+    def test_one_that_an_earlier_version_changes_while_it_is_converted(
+        self, api: Api, sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        former = sqlite_store.documents(CONVERSATIONS)
+        put_all = type(former).put_all
+
+        def late(self: Any, *args: Any, **named: Any) -> None:
+            monkeypatch.undo()
+            put_all(self, *args, **named)
+            value = former.get(TestConversationsOfEarlierVersions.id).value
+            items = [*value["items"], message("msg_late", "three")]
+            former.put(TestConversationsOfEarlierVersions.id, {**value, "items": items})
+
+        monkeypatch.setattr(type(former), "put_all", late)
+        listed = api.ok("GET", f"{self.path}/items", order="asc")
+        assert texts(listed) == ["one", "two", "three"]
+        assert former.list() == []
+
+    def test_one_that_is_deleted_while_it_is_converted(
+        self, api: Api, sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        documents = type(sqlite_store.documents(CONVERSATIONS))
+        put_all = documents.put_all
+
+        def late(self: Any, *args: Any, **named: Any) -> None:
+            monkeypatch.undo()
+            api.ok("DELETE", TestConversationsOfEarlierVersions.path)
+            put_all(self, *args, **named)
+
+        monkeypatch.setattr(documents, "put_all", late)
+        api.error("GET", self.path)
+        assert rows(sqlite_store) == 0

@@ -1,7 +1,8 @@
 """Responses and conversations that are stored between requests.
 
 A conversation is a collection of documents: one for the conversation itself, then one for each
-item, in order. A turn writes what it adds, in one transaction.
+item, in order. A turn writes what it adds, in one transaction. In earlier versions a conversation
+was one document with all its items, which is converted when it is next used.
 
 They are documents of the host's store if they must last or if there are several processes.
 Otherwise they are in the memory of this process, up to a limit: the least recently used are
@@ -35,6 +36,7 @@ from genai_wire_openai.responses.tools import Item, check_tools
 from genai_wire_openai.server.objects import DeletedPlaces
 
 RESPONSES = "responses"
+CONVERSATIONS = "response_conversations"
 _MEMORY = 8 * 2**20
 _LIFE = 30 * 24 * 3600  # seconds, as for responses at OpenAI
 _SWEPT = 10
@@ -105,8 +107,6 @@ class ResponseStore:
         raise ResponseNotFound(f"unknown id {id!r}")
 
 
-_CONVERSATIONS = "response_conversations"
-
 _HEAD = "(conversation)"
 """Id of the document of the conversation itself. No item can have it."""
 
@@ -168,6 +168,9 @@ class ConversationStore:
     def delete(self, user: str, id: str) -> dict[str, Any]:
         """Delete a conversation with its items."""
         documents, _ = self._open(user, id)
+        former = self._kept.in_store(user, CONVERSATIONS)
+        if former is not None:  # a document that was converted may be left
+            former.delete(id)
         documents.clear()
         self._deleted(user, id).clear()
         return {"id": id, "object": "conversation.deleted", "deleted": True}
@@ -235,7 +238,31 @@ class ConversationStore:
             documents = self._documents(user, id)
             with suppress(NotFound):
                 return documents, documents.get(_HEAD)
+            with suppress(NotFound):
+                self._convert(user, id, documents)
+                return documents, documents.get(_HEAD)
         raise ConversationNotFound(f"unknown id {id!r}")
+
+    def _convert(self, user: str, id: str, documents: DocumentCollection) -> None:
+        """Convert a conversation that is one document. Raises `NotFound` if there is none."""
+        former = self._kept.in_store(user, CONVERSATIONS)
+        if former is None:
+            return
+        for last in reversed(range(_TRIES)):
+            found = former.get(id)
+            head = dict(found.value)
+            try:
+                documents.put_all(_by_id(head, head.pop("items")), expect={_HEAD: 0})
+            except Conflict:  # another process converts it
+                return
+            try:
+                if not former.delete(id, expect=found.version):  # it was deleted meanwhile
+                    documents.clear()
+                return
+            except Conflict:  # a server of an earlier version has added a turn
+                documents.clear()
+                if not last:
+                    raise
 
     def _place(self, user: str, id: str, documents: DocumentCollection, item: str) -> int:
         try:
@@ -247,10 +274,10 @@ class ConversationStore:
         return place
 
     def _documents(self, user: str, id: str) -> DocumentCollection:
-        return self._collection(user, f"{_CONVERSATIONS}/{id}")
+        return self._collection(user, f"{CONVERSATIONS}/{id}")
 
     def _deleted(self, user: str, id: str) -> DeletedPlaces:
-        return DeletedPlaces(self._collection(user, f"{_CONVERSATIONS}/{id}/deleted"))
+        return DeletedPlaces(self._collection(user, f"{CONVERSATIONS}/{id}/deleted"))
 
     def _collection(self, user: str, name: str) -> DocumentCollection:
         return self._kept.in_store(user, name) or self._kept.in_memory(user, name)

@@ -259,7 +259,10 @@ class Files:
         deletions.put(_DELETIONS, {})  # if this process is killed before the second time
         shelf.delete(file["id"], keep_place=True)
         deletions.put(_DELETIONS, {})
-        self._host.store_for(user).blobs().remove(file["_blob"], holder=file["id"])
+        blobs = self._host.store_for(user).blobs()
+        blobs.remove(file["_blob"], holder=file["id"])
+        if next(shelf.all({"_blob": file["_blob"]}), None) is None:
+            blobs.remove(file["_blob"])  # of a file of an earlier version, without a holder
 
     def _remove_expired(self, user: str) -> None:
         for file in [*self._shelf(user).all({"_expires": True})]:
