@@ -57,40 +57,21 @@ def calling(act: Callable[[], object]) -> list[str]:
 
 
 @pytest.mark.part
-@pytest.mark.parametrize(
-    "act",
-    [
-        time.time,
-        time.monotonic,
-        time.perf_counter,
-        lambda: time.sleep(0),
-        datetime.datetime.now,
-        datetime.date.today,
-        lambda: datetime.datetime.now(datetime.UTC),
-        random.random,
-        lambda: random.choice("ab"),
-        lambda: random.shuffle([1, 2]),
-        uuid.uuid4,
-        secrets.token_hex,
-        lambda: os.urandom(1),
-        connect,
-    ],
-)
+@pytest.mark.parametrize("act", [
+    time.time, time.monotonic, time.perf_counter, lambda: time.sleep(0), datetime.datetime.now,
+    datetime.date.today, lambda: datetime.datetime.now(datetime.UTC), random.random,
+    lambda: random.choice("ab"), lambda: random.shuffle([1, 2]), uuid.uuid4, secrets.token_hex,
+    lambda: os.urandom(1), connect,
+])  # fmt: skip
 def test_time_chance_and_networks_are_found(act: Callable[[], object]) -> None:
     assert calling(act)
 
 
-@pytest.mark.parametrize(
-    "act",
-    [
-        lambda: random.Random(7).random(),
-        lambda: datetime.date(2026, 1, 1).isoformat(),
-        lambda: datetime.date.fromisoformat("2026-01-01"),
-        lambda: sorted({"a", "b"}),
-        lambda: uuid.uuid5(uuid.NAMESPACE_URL, "a"),
-        lambda: None,
-    ],
-)
+@pytest.mark.parametrize("act", [
+    lambda: random.Random(7).random(), lambda: datetime.date(2026, 1, 1).isoformat(),
+    lambda: datetime.date.fromisoformat("2026-01-01"), lambda: sorted({"a", "b"}),
+    lambda: uuid.uuid5(uuid.NAMESPACE_URL, "a"), lambda: None,
+])  # fmt: skip
 def test_what_is_the_same_each_time_is_not(act: Callable[[], object]) -> None:
     assert calling(act) == []
 
@@ -153,21 +134,13 @@ def test_every_value_of_a_reply_is_damaged_in_turn() -> None:
     assert list(damaged(b"no")) == [b"", b"n"]
 
 
-@pytest.mark.parametrize(
-    ("schema", "value"),
-    [
-        ({"type": "string"}, "sample"),
-        ({"type": "integer", "minimum": 3}, 3),
-        ({"enum": ["low", "high"]}, "low"),
-        ({"const": 7}, 7),
-        ({"default": 8, "type": "integer"}, 8),
-        ({"type": ["boolean", "null"]}, True),
-        ({"type": "array", "items": {"type": "number"}}, [1]),
-        ({"type": "object", "properties": {"a": {"type": "null"}}}, {"a": None}),
-        ({"anyOf": [{"type": "object"}, {"type": "null"}]}, {}),
-        (True, "sample"),
-        ({}, "sample"),
-    ],
-)
+@pytest.mark.parametrize(("schema", "value"), [
+    ({"type": "string"}, "sample"), ({"type": "integer", "minimum": 3}, 3),
+    ({"enum": ["low", "high"]}, "low"), ({"const": 7}, 7),
+    ({"default": 8, "type": "integer"}, 8), ({"type": ["boolean", "null"]}, True),
+    ({"type": "array", "items": {"type": "number"}}, [1]),
+    ({"type": "object", "properties": {"a": {"type": "null"}}}, {"a": None}),
+    ({"anyOf": [{"type": "object"}, {"type": "null"}]}, {}), (True, "sample"), ({}, "sample"),
+])  # fmt: skip
 def test_a_simple_schema_has_a_sample(schema: Any, value: Any) -> None:
     assert sample_of(schema) == value

@@ -70,10 +70,7 @@ class _Remembering(Plain):
 
 class TestADialectThatCounts(PlainSamples):
     dialect = _Remembering()
-    fails = {
-        "test_equal_calls_are_written_equally",
-        "test_omitted_variant_equals_default_variant",
-    }
+    fails = {"test_equal_calls_are_written_equally", "test_omitted_variant_equals_default_variant"}
 
 
 class _TextsOnly(Plain):
@@ -91,13 +88,10 @@ class _TextsOnly(Plain):
 class TestADialectThatLeavesPartsOut(PlainSamples):
     dialect = _TextsOnly()
     fails = {
-        "test_images_in_answers_are_written_if_declared",
-        "test_each_message_is_written",
-        "test_parts_are_written_or_refused",
-        "test_texts_are_separate",
-        "test_unknown_part_is_written_or_refused",
-        "test_answer_can_be_sent_back",
-    }
+        "test_images_in_answers_are_written_if_declared", "test_each_message_is_written",
+        "test_parts_are_written_or_refused", "test_texts_are_separate",
+        "test_unknown_part_is_written_or_refused", "test_answer_can_be_sent_back",
+    }  # fmt: skip
 
 
 class _Hasty(Plain):

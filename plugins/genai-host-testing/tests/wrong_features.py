@@ -103,11 +103,9 @@ def a_feature_that_doubles_the_history(turn: api.Turn[Any]) -> api.FeatureSteps:
 
 
 @fail(
-    Wrong,
-    "it_does_without_its_optional_roles",
-    roles={"main": "chat", "support": "chat"},
+    Wrong, "it_does_without_its_optional_roles", roles={"main": "chat", "support": "chat"},
     optional_roles={"support"},
-)
+)  # fmt: skip
 def feature_requiring_optional_role(turn: api.Turn[Any]) -> api.FeatureSteps:
     completion = yield from api.Prompt([turn.message], role="support")
     return api.Answer(completion.text)

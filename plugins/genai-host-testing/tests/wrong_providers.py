@@ -146,10 +146,8 @@ class _OwnHttp(api.Provider):
             try:
                 reply = requests.post(
                     f"{self.url}{request.path}?key={self.key}",
-                    data=request.data(),
-                    headers={"x-api-key": self.key},
-                    timeout=5,
-                )
+                    data=request.data(), headers={"x-api-key": self.key}, timeout=5,
+                )  # fmt: skip
             except requests.RequestException as error:
                 raise ServiceUnavailable(str(error)) from error
             if reply.status_code < 500:
@@ -168,11 +166,9 @@ class TestAProviderWithHttpOfItsOwn(OpenAIChatReplies, HttpProviderSuite):
     only = "one_request or three_times or redirect or key_is_nowhere or cancelled_ends"
     fails = {
         "test_an_answer_takes_one_request",  # the key is in the URL
-        "test_temporary_error_is_attempted_three_times",
-        "test_a_redirect_is_not_followed",
-        "test_a_call_that_is_cancelled_ends",
-        "test_the_key_is_nowhere",
-    }
+        "test_temporary_error_is_attempted_three_times", "test_a_redirect_is_not_followed",
+        "test_a_call_that_is_cancelled_ends", "test_the_key_is_nowhere",
+    }  # fmt: skip
 
 
 class _Talkative(api.HttpProvider):
@@ -199,17 +195,13 @@ class TestModelsThatAreWrong(ModelSuite):
     plugin = InlinePlugin(
         models=[
             api.Model(
-                "Some@Model",
-                ["openai-chat", "morse"],
-                capabilities={"telepathy"},
-                window=100,
-                max_output=200,
-                defaults={"temprature": 1},
+                "Some@Model", ["openai-chat", "morse"], capabilities={"telepathy"}, window=100,
+                max_output=200, defaults={"temprature": 1},
                 variant={"openai-chat": {"max_tokns": "x"}},
                 at={"nobody": "m"},
             )
         ]
-    )
+    )  # fmt: skip
     fails = {
         "test_their_names_can_be_typed", "test_their_dialects_are_there",
         "test_their_capabilities_are_known", "test_their_sizes_fit",

@@ -78,13 +78,10 @@ def _opened(settings: _Settings) -> Iterable[Tool]:
 
 
 add(
-    Shop,
-    "a_set_that_is_right",
-    plugin=_Plugin(lambda: ToolSet("shop", _Settings, _opened)),
-    settings={"folder": "/shop"},
-    unusable={"folder": "/nothing"},
+    Shop, "a_set_that_is_right", plugin=_Plugin(lambda: ToolSet("shop", _Settings, _opened)),
+    settings={"folder": "/shop"}, unusable={"folder": "/nothing"},
     samples={"look": [({}, "done")], "buy": [({}, "/shop")]},
-)
+)  # fmt: skip
 
 
 @frozen
@@ -169,12 +166,9 @@ class _Empty(ToolSource):
 
 
 add(
-    Shop,
-    "one_that_hides_that_it_fails",
-    "failed_listing_raises_an_error",
-    plugin=_Plugin(_Source),
+    Shop, "one_that_hides_that_it_fails", "failed_listing_raises_an_error", plugin=_Plugin(_Source),
     unusable_source=lambda self: _Empty(),
-)
+)  # fmt: skip
 
 
 @fail(Shop, "it_can_be_closed_again")

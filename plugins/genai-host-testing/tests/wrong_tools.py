@@ -53,18 +53,14 @@ _add(
     "one_that_may_be_called_again", samples=[({"word": "a"}, "A"), ({"word": ""},)], idempotent=True
 )
 _add(
-    "one_that_asks",
-    approval="ask",
-    available_when=lambda context: context.get("page") == 1,
+    "one_that_asks", approval="ask", available_when=lambda context: context.get("page") == 1,
     context={"page": 1},
-)
+)  # fmt: skip
 _add("a_long_description", "it_is_declared", description="x" * 1025)
 _add(
-    "one_that_requires_what_it_does_not_tell_of",
-    _DESCRIBED,
-    samples=[({"word": "a", "letter": "b"},)],
-    parameters={**_WORD, "required": ["word", "letter"]},
-)
+    "one_that_requires_what_it_does_not_tell_of", _DESCRIBED,
+    samples=[({"word": "a", "letter": "b"},)], parameters={**_WORD, "required": ["word", "letter"]},
+)  # fmt: skip
 _add(
     "a_wrong_schema",
     _DESCRIBED + _APPLIES + _SAMPLES + _REFUSED + _TAKEN + _CUT,
@@ -84,21 +80,17 @@ _add("one_without_samples", _SAMPLES + _CUT, samples=[])
 _add("a_schema_that_is_too_lax", _TAKEN, parameters={})
 _add("one_that_gives_something_else", _SAMPLES, samples=[({"word": "a"}, "a")])
 _add(
-    "one_that_needs_its_context",
-    _APPLIES,
-    context={"page": 1},
+    "one_that_needs_its_context", _APPLIES, context={"page": 1},
     available_when=lambda context: context["page"] is not None,
-)
+)  # fmt: skip
 _add("one_that_applies_nowhere", _APPLIES + _SAMPLES + _CUT, available_when=lambda context: False)
 
 
 @tool(idempotent=True)
 def wrong(
-    word: Annotated[str, "what to say"],
-    how: Literal["up", "down"] = "up",
-    *,
+    word: Annotated[str, "what to say"], how: Literal["up", "down"] = "up", *,
     times: list[int] | None = None,
-) -> ToolOutput:
+) -> ToolOutput:  # fmt: skip
     """Say it, up or down."""
     if len(word) > 100:
         raise ValidationError("it is too long")
@@ -107,11 +99,9 @@ def wrong(
 
 
 add(
-    Wrong,
-    "a_function_that_is_right",
-    plugin=InlinePlugin(tools=[wrong]),
+    Wrong, "a_function_that_is_right", plugin=InlinePlugin(tools=[wrong]),
     samples=[({"word": "a"}, "A"), ({"word": "A", "how": "down", "times": [1, 2]}, "a")],
-)
+)  # fmt: skip
 
 
 @fail(Wrong, _SAMPLES + _WHOLE + _TAKEN + _CUT)
@@ -129,14 +119,12 @@ def _drawing(arguments: Mapping[str, Any], run: ToolContext) -> ToolOutput:
 
 
 add(
-    Wrong,
-    "a_reaction_that_cannot_be_shown",
-    "reactions_have_text_view",
+    Wrong, "a_reaction_that_cannot_be_shown", "reactions_have_text_view",
     plugin=InlinePlugin(
         tools=[Tool("wrong", "is wrong", _drawing, _WORD)],
         reactions=[ReactionType("drawing", text_view="wrong_tools:missing")],
     ),
-)
+)  # fmt: skip
 _numbers = itertools.count()
 
 
@@ -145,19 +133,15 @@ def _counting(arguments: Mapping[str, Any], run: ToolContext) -> str:
 
 
 add(
-    Wrong,
-    "one_that_is_not_repeatable",
-    "idempotent_tool_returns_the_same_output " + _CUT,
+    Wrong, "one_that_is_not_repeatable", "idempotent_tool_returns_the_same_output " + _CUT,
     plugin=_plugin(_counting, idempotent=True),
-)
+)  # fmt: skip
 
 
 @fail(
-    Wrong,
-    _SAMPLES + _TAKEN + "it_ends_when_its_call_does " + _CUT,
-    patience=0.2,
+    Wrong, _SAMPLES + _TAKEN + "it_ends_when_its_call_does " + _CUT, patience=0.2,
     deviations={"test_output_is_within_limits": "it would wait for ever here"},
-)
+)  # fmt: skip
 def tool_ignoring_cancellation(arguments: Mapping[str, Any], run: ToolContext) -> str:
     _NEVER.wait()
     return ""

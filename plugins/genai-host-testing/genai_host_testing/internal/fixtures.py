@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "IN_ONE_PIECE",
     "NO_HTTP",
+    "Background",
     "MakeHost",
     "background",
     "host",
@@ -45,6 +46,9 @@ __all__ = [
     "scripted",
     "weights",
 ]
+
+Background = Callable[..., Future[Any]]
+"""The fixture `background`, which calls a function in a thread."""
 
 NO_HTTP: Any = None
 """The transport of a provider that needs none."""
@@ -149,7 +153,7 @@ def scripted(make_host: MakeHost) -> MakeHost:
 
 
 @pytest.fixture
-def background() -> Callable[..., Future[Any]]:
+def background() -> Background:
     """Run a function in a separate thread: `background(conversation.say, "hi")`.
 
     A thread of a failed test is not joined.
