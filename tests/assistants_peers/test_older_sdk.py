@@ -5,35 +5,14 @@ from __future__ import annotations
 
 import pytest
 from assistants_tour import QUIET
-from assistants_tour_code import CodeTour
-from assistants_tour_objects import ObjectsTour
-from assistants_tour_runs import RunsTour
-from assistants_tour_search import SearchTour
-from assistants_tour_streams import StreamsTour
+from assistants_tour_runs import ObjectsTour as TestObjects, RunsTour as TestRuns
+from assistants_tour_search import SearchTour as TestSearch
+from assistants_tour_streams import CodeTour as TestCode, StreamsTour as TestStreams
 
+__all__ = ["TestCode", "TestObjects", "TestRuns", "TestSearch", "TestStreams"]
 pytestmark = [pytest.mark.peers, *QUIET]
 
 
 @pytest.fixture
 def http_client() -> None:
     """The usual one."""
-
-
-class TestObjects(ObjectsTour):
-    """See there."""
-
-
-class TestRuns(RunsTour):
-    """See there."""
-
-
-class TestStreams(StreamsTour):
-    """See there."""
-
-
-class TestSearch(SearchTour):
-    """See there."""
-
-
-class TestCode(CodeTour):
-    """See there."""

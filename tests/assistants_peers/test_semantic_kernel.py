@@ -81,23 +81,18 @@ def run_with_agent(side: Side, converse: Callable[[Any, Harbour], Awaitable[None
             store = side.store(harbour=NOTE)
             tools, resources = OpenAIAssistantAgent.configure_file_search_tool(store)
             definition = await client.beta.assistants.create(
-                model="fake",
-                name="Master",
-                instructions="You know the harbour.",
-                tools=tools,
+                model="fake", name="Master", instructions="You know the harbour.", tools=tools,
                 tool_resources=resources,
-            )
+            )  # fmt: skip
             harbour = Harbour()
             agent = OpenAIAssistantAgent(
-                client=client,
-                definition=definition,
-                plugins=[harbour],
+                client=client, definition=definition, plugins=[harbour],
                 polling_options=RunPollingOptions(
                     run_polling_interval=SOON,
                     run_polling_backoff=SOON,
                     message_synchronization_delay=SOON,
                 ),
-            )
+            )  # fmt: skip
             await converse(agent, harbour)
 
     asyncio.run(talked())

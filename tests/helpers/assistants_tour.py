@@ -6,7 +6,6 @@ This module contains the shared parts of `assistants_tour_*`.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import genai_feature_assistants
 import openai
 import pytest
-from attrs import field, frozen
+from attrs import frozen
 
 from genai_host import Config, Host
 from genai_host.api import Completion, Message, Part, Text, ToolCall, ToolResult, Usage
@@ -196,24 +195,6 @@ def cites(prompt: RecordedPrompt) -> Completion:
     """Answer with the mark of each passage that was found."""
     marks = [mark for result in results(prompt) for mark in _MARK.findall(result)]
     return completion(f"At nine{''.join(marks)}.")
-
-
-@frozen
-class Holding:
-    """A model that answers once `may` is set.
-
-    Attributes:
-        called: Set when the model is called.
-    """
-
-    says: str = "at last"
-    called: threading.Event = field(factory=threading.Event)
-    may: threading.Event = field(factory=threading.Event)
-
-    def __call__(self, prompt: RecordedPrompt) -> str:
-        self.called.set()
-        assert self.may.wait(30)
-        return self.says
 
 
 def ids(objects: Sequence[Any]) -> list[Any]:

@@ -1,8 +1,8 @@
-"""Runs and their steps: an official SDK starts them, polls them and submits outputs."""
+"""Assistants, threads, messages, files, runs and their steps, with an official SDK."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import base64
 from typing import Any
 
 import openai
@@ -12,7 +12,7 @@ from assistants_tour import (
     CLOCK,
     NOON,
     POLL,
-    Holding,
+    SEARCH,
     Side,
     Tour,
     calling,
@@ -21,10 +21,9 @@ from assistants_tour import (
     results,
 )
 
-from genai_host.api import Completion, Message, ToolCall, Usage
-from genai_host.errors import GenaiError, RateLimited, ServiceUnavailable
+from genai_host.api import Message, ToolCall, Usage
+from genai_host.errors import ServiceUnavailable
 from genai_host_testing.clock import ManualClock
-from genai_host_testing.fake_service import HANG
 
 TWICE = [CALL, ToolCall("c2", "clock", {"zone": "UTC"})]
 
@@ -50,14 +49,11 @@ class RunsTour(Tour):
         assert (run.last_error, run.required_action, run.incomplete_details) == (None,) * 3
         (prompt,) = side.fake.prompts
         assert prompt.messages == (
-            Message("system", "be kind"),
-            Message("user", "hi"),
-            Message("user", "there"),
-        )
+            Message("system", "be kind"), Message("user", "hi"), Message("user", "there"),
+        )  # fmt: skip
         assert prompt.parameters == {"temperature": 0.5, "top_p": 0.25}
 
-        messages = side.beta.threads.messages.list(thread)
-        newest = messages.data[0]
+        newest = side.beta.threads.messages.list(thread).data[0]
         assert (newest.role, newest.status, newest.run_id) == ("assistant", "completed", run.id)
         assert newest.assistant_id == assistant
         assert newest.content[0].text.value == "hello"
@@ -75,20 +71,12 @@ class RunsTour(Tour):
         thread = side.thread(*"abcde")
         form = {"type": "json_schema", "json_schema": {"name": "p", "schema": {"type": "object"}}}
         run = side.ran(
-            thread,
-            assistant,
-            instructions="be brief",
-            additional_instructions="and clear",
+            thread, assistant, instructions="be brief", additional_instructions="and clear",
             additional_messages=[{"role": "user", "content": "f"}],
-            max_completion_tokens=500,
-            max_prompt_tokens=5000,
-            parallel_tool_calls=False,
-            response_format=form,
-            temperature=0,
-            tool_choice="none",
-            tools=[],
+            max_completion_tokens=500, max_prompt_tokens=5000, parallel_tool_calls=False,
+            response_format=form, temperature=0, tool_choice="none", tools=[],
             truncation_strategy={"type": "last_messages", "last_messages": 2},
-        )
+        )  # fmt: skip
         assert run.status == "completed"
         assert run.instructions == "be brief\nand clear"
         assert (run.max_completion_tokens, run.max_prompt_tokens) == (500, 5000)
@@ -105,8 +93,7 @@ class RunsTour(Tour):
         side.fake.answer = lambda prompt: f"answer {prompt.number}"
         assistant, thread = side.assistant(), side.thread()
         runs = [side.ran(thread, assistant) for _ in range(3)]
-        listed = list(side.runs.list(thread, limit=2))
-        assert listed == runs[::-1]
+        assert list(side.runs.list(thread, limit=2)) == runs[::-1]
         assert ids(side.runs.list(thread, order="asc", after=runs[0].id, limit=1).data) == [
             runs[1].id
         ]
@@ -115,29 +102,6 @@ class RunsTour(Tour):
         changed = side.runs.update(runs[0].id, thread_id=thread, metadata={"a": "b"})
         assert changed.metadata == {"a": "b"}
         assert side.runs.retrieve(runs[0].id, thread_id=thread) == changed
-
-    def test_item_11_queued_and_in_progress(self, side: Side) -> None:
-        side.fake.answer = holding = Holding()
-        assistant, thread = side.assistant(), side.thread()
-        run = side.runs.create(thread, assistant_id=assistant)
-        assert (run.status, run.started_at, run.usage) == ("queued", None, None)
-        assert run.expires_at == run.created_at + 600
-        assert holding.called.wait(30)
-        now = side.runs.retrieve(run.id, thread_id=thread)
-        assert now.status == "in_progress"
-        assert now.started_at
-        refusals: list[Callable[[], object]] = [
-            lambda: side.runs.create(thread, assistant_id=assistant),
-            lambda: side.beta.threads.messages.create(thread, role="user", content="more"),
-            lambda: side.beta.threads.delete(thread),
-            lambda: side.runs.submit_tool_outputs(run.id, thread_id=thread, tool_outputs=NOON),
-        ]
-        for refused in refusals:
-            with pytest.raises(openai.BadRequestError):
-                refused()
-        holding.may.set()
-        assert side.polled(run).status == "completed"
-        assert side.texts(run) == ["at last"]
 
     @pytest.mark.parametrize("polls", [False, True], ids=["submit", "and_poll"])
     def test_item_11_requires_action(self, side: Side, polls: bool) -> None:
@@ -172,41 +136,6 @@ class RunsTour(Tour):
         oldest = side.runs.steps.list(run.id, thread_id=thread, order="asc", after=steps[2].id)
         assert list(oldest) == [called, steps[0]]
 
-    def test_item_11_calls_that_are_answered_wrong(self, side: Side) -> None:
-        side.fake.answer = calling(*TWICE)
-        run = side.ran(side.thread(), side.assistant(tools=[CLOCK]))
-        for outputs in ([], NOON, [*NOON, {"tool_call_id": "c3", "output": ""}]):
-            with pytest.raises(openai.BadRequestError) as caught:
-                side.runs.submit_tool_outputs(run.id, thread_id=run.thread_id, tool_outputs=outputs)
-            assert caught.value.param == "tool_outputs"
-        assert side.runs.retrieve(run.id, thread_id=run.thread_id) == run
-
-    def test_item_11_a_function_that_there_is_not(self, side: Side) -> None:
-        """The model receives an error. The client is not asked, and does not see the call."""
-        unknown = ToolCall("c2", "magic", {})
-        side.fake.answer = calling(CALL, unknown)
-        run = side.ran(side.thread(), side.assistant(tools=[CLOCK]))
-        (call,) = run.required_action.submit_tool_outputs.tool_calls
-        assert call.id == "c1"
-        run = side.submitted(run, NOON)
-        assert side.texts(run) == ["It gave noon, unknown function 'magic'."]
-        _, step = side.runs.steps.list(run.id, thread_id=run.thread_id)
-        assert ids(step.step_details.tool_calls) == ["c1"]
-        side.fake.answer = calling(unknown)
-        run = side.ran(side.thread(), run.assistant_id)
-        assert side.texts(run) == ["It gave unknown function 'magic'."]
-
-    def test_item_11_a_chosen_function(self, side: Side) -> None:
-        side.fake.answer = lambda prompt: completion(*TWICE) if prompt.number == 0 else "so"
-        chosen: Any = {"type": "function", "function": {"name": "clock"}}
-        thread, assistant = side.thread(), side.assistant(tools=[CLOCK])
-        run = side.ran(thread, assistant, tool_choice=chosen, parallel_tool_calls=False)
-        assert run.tool_choice.to_dict() == chosen
-        (call,) = run.required_action.submit_tool_outputs.tool_calls  # one output at a time
-        assert call.id == "c1"
-        with pytest.raises(openai.BadRequestError):
-            side.ran(side.thread(), side.assistant(), tool_choice=chosen)
-
     @pytest.mark.parametrize("polls", [False, True], ids=["create", "and_poll"])
     def test_item_11_create_and_run(self, side: Side, polls: bool) -> None:
         thread: Any = {"messages": [{"role": "user", "content": "hi"}], "metadata": {"a": "b"}}
@@ -221,21 +150,6 @@ class RunsTour(Tour):
         assert side.beta.threads.retrieve(run.thread_id).metadata == {"a": "b"}
         assert side.texts(run) == ["hi"]
 
-    def test_item_11_cancelling(self, side: Side) -> None:
-        side.fake.answer = lambda prompt: HANG
-        thread = side.thread()
-        run = side.runs.create(thread, assistant_id=side.assistant())
-        assert side.fake.hanging.wait(30)
-        assert side.runs.cancel(run.id, thread_id=thread).status == "cancelling"
-        run = side.polled(run)
-        assert run.status == "cancelled"
-        assert run.cancelled_at
-        assert side.texts(run) == []
-        with pytest.raises(openai.BadRequestError, match="cancelled"):
-            side.runs.cancel(run.id, thread_id=thread)
-        side.fake.answer = lambda prompt: "again"
-        assert side.texts(side.ran(thread, run.assistant_id)) == ["again"]
-
     def test_item_11_cancelling_what_waits(self, side: Side) -> None:
         side.fake.answer = calling(CALL)
         run = side.ran(side.thread(), side.assistant(tools=[CLOCK]))
@@ -248,22 +162,6 @@ class RunsTour(Tour):
         assert step.status == "cancelled"
         assert step.cancelled_at
 
-    @pytest.mark.parametrize(
-        ("fault", "code"),
-        [
-            (RateLimited("slowly", retry_after=7), "rate_limit_exceeded"),
-            (ServiceUnavailable("it is down"), "server_error"),
-        ],
-    )
-    def test_item_11_failed(self, side: Side, fault: GenaiError, code: str) -> None:
-        side.fake.faults[0] = fault
-        run = side.ran(side.thread(), side.assistant())
-        assert (run.status, run.last_error.code) == ("failed", code)
-        assert fault.message in run.last_error.message
-        assert run.failed_at
-        assert run.completed_at is None
-        assert side.texts(run) == []
-
     def test_item_11_failed_after_a_call(self, side: Side) -> None:
         side.fake.answer = calling(CALL)
         side.fake.faults[1] = ServiceUnavailable("it is down")
@@ -272,21 +170,6 @@ class RunsTour(Tour):
         assert (run.status, run.last_error.code) == ("failed", "server_error")
         (step,) = side.runs.steps.list(run.id, thread_id=run.thread_id)
         assert step.status == "completed"  # the failure occurred after it
-
-    def test_item_11_incomplete(self, side: Side) -> None:
-        cut = Completion(Message("assistant", "and so"), "length", Usage(7, 300))
-        side.fake.answer = lambda prompt: cut
-        run = side.ran(side.thread(), side.assistant(), max_completion_tokens=300)
-        assert side.fake.prompts[0].parameters == {"max_tokens": 300}
-        assert (run.status, run.incomplete_details.reason) == (
-            "incomplete", "max_completion_tokens",
-        )  # fmt: skip
-        (message,) = side.beta.threads.messages.list(run.thread_id, run_id=run.id)
-        assert (message.status, message.incomplete_details.reason) == ("incomplete", "max_tokens")
-        assert (message.completed_at, message.incomplete_at is None) == (None, False)
-        assert message.content[0].text.value == "and so"
-        with pytest.raises(openai.BadRequestError):
-            side.ran(run.thread_id, run.assistant_id, max_completion_tokens=255)
 
     @pytest.mark.parametrize("bound", ["max_prompt_tokens", "max_completion_tokens"])
     def test_item_11_incomplete_after_calls(self, side: Side, bound: str) -> None:
@@ -309,22 +192,189 @@ class RunsTour(Tour):
         with pytest.raises(openai.BadRequestError, match="expired"):
             late.runs.submit_tool_outputs(run.id, thread_id=run.thread_id, tool_outputs=NOON)
 
-    def test_item_11_expired_at_work(self, late: Side, clock: ManualClock) -> None:
-        late.fake.answer = lambda prompt: HANG
-        run = late.runs.create(late.thread(), assistant_id=late.assistant())
-        assert late.fake.hanging.wait(30)
-        clock.advance(601)
-        assert late.polled(run).status == "expired"
-
     def test_item_11_a_conversation(self, side: Side) -> None:
         """The messages and calls of one run are part of the following runs."""
         side.fake.answer = calling(CALL, then=lambda prompt: f"It is {results(prompt)[0]}.")
         thread, assistant = side.thread("when?"), side.assistant(tools=[CLOCK])
-        run = side.ran(thread, assistant)
-        side.submitted(run, NOON)
+        side.submitted(side.ran(thread, assistant), NOON)
         side.fake.answer = lambda prompt: "yes"
         side.beta.threads.messages.create(thread, role="user", content="sure?")
         assert side.texts(side.ran(thread, assistant)) == ["yes"]
         assert [(each.role, each.text) for each in side.fake.prompts[-1].messages] == [
             ("user", "when?"), ("assistant", "It is noon."), ("user", "sure?"),
         ]  # fmt: skip
+
+
+PNG = b"\x89PNG\r\n\x1a\n and so on"
+PIXEL = "data:image/png;base64," + base64.b64encode(PNG).decode()
+FORM: Any = {
+    "type": "json_schema",
+    "json_schema": {"name": "point", "schema": {"type": "object"}, "strict": True},
+}
+
+
+class ObjectsTour(Tour):
+    def test_item_11_assistants(self, side: Side) -> None:
+        store, file = side.store(), side.file()
+        resources: Any = {
+            "code_interpreter": {"file_ids": [file]},
+            "file_search": {"vector_store_ids": [store]},
+        }
+        settings: Any = {
+            "name": "Ada", "description": "knows much", "instructions": "be brief",
+            "tools": [CLOCK, SEARCH, {"type": "code_interpreter"}], "tool_resources": resources,
+            "metadata": {"a": "b"}, "temperature": 0.5, "top_p": 0.25, "response_format": FORM,
+        }  # fmt: skip
+        assistant = side.beta.assistants.create(model="fake", **settings)
+        assert assistant.id.startswith("asst_")
+        assert (assistant.object, assistant.model) == ("assistant", "fake")
+        # the SDK converts nested values to objects; compare them in the form in which it sends them
+        fields = assistant.to_dict()
+        assert {name: fields[name] for name in settings} == settings
+        assert side.beta.assistants.retrieve(assistant.id) == assistant
+
+        changed = side.beta.assistants.update(
+            assistant.id, name="Bea", tools=[], tool_resources={}, response_format="auto",
+            metadata={},
+        )  # fmt: skip
+        assert (changed.id, changed.name, changed.tools) == (assistant.id, "Bea", [])
+        assert changed.instructions == "be brief"
+        assert changed.response_format == "auto"
+        assert side.beta.assistants.retrieve(assistant.id) == changed
+
+        gone = side.beta.assistants.delete(assistant.id)
+        assert (gone.id, gone.object, gone.deleted) == (assistant.id, "assistant.deleted", True)
+        with pytest.raises(openai.NotFoundError):
+            side.beta.assistants.retrieve(assistant.id)
+
+    def test_item_11_what_an_assistant_is_without_more(self, side: Side) -> None:
+        assistant = side.beta.assistants.create(model="fake")
+        assert (assistant.name, assistant.description, assistant.instructions) == (None, None, None)
+        assert (assistant.tools, assistant.metadata) == ([], {})
+        assert side.beta.assistants.retrieve(assistant.id) == assistant
+        assistant = side.beta.assistants.create(model="fake", name=None, tools=[], metadata=None)
+        assert (assistant.name, assistant.tools, assistant.metadata) == (None, [], {})
+
+    def test_item_11_lists_of_nothing(self, side: Side) -> None:
+        thread = side.beta.threads.create().id
+        for listed in (
+            side.beta.assistants.list(), side.client.files.list(), side.stores.list(),
+            side.beta.threads.messages.list(thread), side.runs.list(thread),
+            side.stores.files.list(side.store()),
+        ):  # fmt: skip
+            assert list(listed) == []
+
+    def test_item_11_pages(self, side: Side) -> None:
+        a, b, c, d, e = assistants = [side.assistant(name=name) for name in "abcde"]
+        listed = side.beta.assistants.list
+        assert ids(listed().data) == assistants[::-1]
+        first = listed(limit=2)
+        assert (ids(first.data), first.has_more) == ([e, d], True)
+        assert (first.first_id, first.last_id) == (e, d)
+        second = first.get_next_page()
+        assert (ids(second.data), second.has_more) == ([c, b], True)
+        last = second.get_next_page()
+        assert (ids(last.data), last.has_more, last.has_next_page()) == ([a], False, False)
+        assert ids(list(listed(limit=2))) == assistants[::-1]  # all pages, in order
+        assert ids(list(listed(limit=2, order="asc"))) == assistants
+        assert ids(listed(order="asc", after=b, limit=2).data) == [c, d]
+        assert ids(listed(after=d).data) == [c, b, a]
+        before = listed(before=b, limit=2)
+        assert (ids(before.data), before.has_more) == ([d, c], True)
+        assert ids(listed(order="asc", before=c).data) == [a, b]
+
+    def test_item_11_threads(self, side: Side) -> None:
+        store, file = side.store(), side.file()
+        empty = side.beta.threads.create()
+        assert empty.id.startswith("thread_")
+        assert (empty.object, empty.metadata) == ("thread", {})
+        assert list(side.beta.threads.messages.list(empty.id)) == []
+        messages: Any = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+        code = {"code_interpreter": {"file_ids": [file]}}
+        thread = side.beta.threads.create(
+            messages=messages, metadata={"a": "b"}, tool_resources=code
+        )
+        assert thread.tool_resources.code_interpreter.file_ids == [file]
+        stored = side.beta.threads.messages.list(thread.id, order="asc")
+        assert [(each.role, each.content[0].text.value) for each in stored] == [
+            ("user", "a"), ("assistant", "b"),
+        ]  # fmt: skip
+        assert side.beta.threads.retrieve(thread.id) == thread
+        search = {"file_search": {"vector_store_ids": [store]}}
+        changed = side.beta.threads.update(thread.id, metadata={"c": "d"}, tool_resources=search)
+        assert changed.metadata == {"c": "d"}
+        assert changed.tool_resources.file_search.vector_store_ids == [store]
+        assert side.beta.threads.retrieve(thread.id) == changed
+        gone = side.beta.threads.delete(thread.id)
+        assert (gone.id, gone.object, gone.deleted) == (thread.id, "thread.deleted", True)
+        for missing in (side.beta.threads.retrieve, side.beta.threads.messages.list):
+            with pytest.raises(openai.NotFoundError):
+                missing(thread.id)
+
+    def test_item_11_messages(self, side: Side) -> None:
+        messages, thread, file = side.beta.threads.messages, side.thread("first"), side.file()
+        picture = side.client.files.create(file=("a.png", PNG), purpose="vision").id
+        content: Any = [
+            {"type": "text", "text": "look"},
+            {"type": "image_url", "image_url": {"url": PIXEL, "detail": "low"}},
+            {"type": "image_url", "image_url": {"url": "https://localhost/a.png"}},
+            {"type": "image_file", "image_file": {"file_id": picture}},
+        ]
+        attached: Any = [{"file_id": file, "tools": [SEARCH]}]
+        message = messages.create(
+            thread, role="user", content=content, attachments=attached, metadata={"a": "b"}
+        )
+        assert message.id.startswith("msg_")
+        assert (message.object, message.thread_id) == ("thread.message", thread)
+        assert (message.role, message.status, message.run_id) == ("user", "completed", None)
+        text, data, link, image = message.content
+        assert (text.type, text.text.value, text.text.annotations) == ("text", "look", [])
+        assert (data.image_url.url, data.image_url.detail) == (PIXEL, "low")
+        assert link.image_url.detail == "auto"
+        assert (image.type, image.image_file.file_id) == ("image_file", picture)
+        assert [each.to_dict() for each in message.attachments] == attached
+        assert messages.retrieve(message.id, thread_id=thread) == message
+
+        changed = messages.update(message.id, thread_id=thread, metadata={"c": "d"})
+        assert changed.metadata == {"c": "d"}
+        assert messages.retrieve(message.id, thread_id=thread) == changed
+        gone = messages.delete(message.id, thread_id=thread)
+        assert (gone.object, gone.deleted) == ("thread.message.deleted", True)
+        with pytest.raises(openai.NotFoundError):
+            messages.retrieve(message.id, thread_id=thread)
+        assert [each.content[0].text.value for each in messages.list(thread)] == ["first"]
+
+    def test_item_11_pages_of_messages(self, side: Side) -> None:
+        thread = side.thread(*"abcde")
+        listed = side.beta.threads.messages.list
+        oldest = list(listed(thread, limit=2, order="asc"))
+        assert [each.content[0].text.value for each in oldest] == list("abcde")
+        after = listed(thread, order="asc", after=oldest[1].id, limit=2)
+        assert ids(after.data) == ids(oldest[2:4])
+        assert ids(listed(thread, order="asc", before=oldest[1].id).data) == ids(oldest[:1])
+        assert list(listed(thread, run_id="run_1")) == []
+
+    def test_item_11_files(self, side: Side) -> None:
+        files = side.client.files
+        one = files.create(file=("größe.txt", b"one"), purpose="assistants")
+        assert one.id.startswith("file")
+        assert (one.object, one.filename, one.bytes) == ("file", "größe.txt", 3)
+        assert (one.purpose, one.status) == ("assistants", "processed")
+        two = files.create(file=("b.bin", bytes(range(256))), purpose="user_data")
+        assert files.retrieve(one.id) == files.wait_for_processing(one.id) == one
+        assert files.content(two.id).read() == bytes(range(256))
+        assert ids(list(files.list())) == [two.id, one.id]
+        assert ids(list(files.list(order="asc", limit=1))) == [one.id, two.id]
+        assert ids(list(files.list(purpose="user_data"))) == [two.id]
+        assert ids(list(files.list(after=two.id))) == [one.id]
+        gone = files.delete(one.id)
+        assert (gone.id, gone.object, gone.deleted) == (one.id, "file", True)
+        for missing in (files.retrieve, files.content, files.delete):
+            with pytest.raises(openai.NotFoundError):
+                missing(one.id)
+
+    def test_item_11_what_is_wrong(self, side: Side) -> None:
+        with pytest.raises(openai.BadRequestError) as caught:
+            side.assistant(tools=[{"type": "magic"}])
+        assert (caught.value.param, caught.value.type) == ("tools[0].type", "invalid_request_error")
+        assert caught.value.response.json()["error"]["message"]

@@ -26,18 +26,14 @@ DAY = 24 * 3600
 class SearchTour(Tour):
     def test_item_11_vector_stores(self, side: Side) -> None:
         created = side.stores.create(
-            name="notes",
-            file_ids=[side.file()],
-            metadata={"a": "b"},
+            name="notes", file_ids=[side.file()], metadata={"a": "b"},
             expires_after={"anchor": "last_active_at", "days": 7},
             chunking_strategy=STATIC,
-        )
+        )  # fmt: skip
         assert created.id.startswith("vs_")
         assert (created.object, created.name, created.metadata) == (
-            "vector_store",
-            "notes",
-            {"a": "b"},
-        )
+            "vector_store", "notes", {"a": "b"},
+        )  # fmt: skip
         assert created.expires_after.days == 7
         assert created.expires_at == created.last_active_at + 7 * DAY
         assert created.file_counts.total == 1
@@ -159,12 +155,9 @@ class SearchTour(Tour):
     def test_item_11_search(self, side: Side) -> None:
         store = side.store(harbour=NOTE, ship="The ship sails.", crew="The crew sings.")
         page = side.stores.search(
-            store,
-            query=NOTE,
-            max_num_results=2,
-            rewrite_query=False,
+            store, query=NOTE, max_num_results=2, rewrite_query=False,
             ranking_options={"ranker": "auto", "score_threshold": 0.99},
-        )
+        )  # fmt: skip
         assert page.object == "vector_store.search_results.page"
         (hit,) = page
         assert (hit.filename, hit.score) == ("harbour.txt", pytest.approx(1.0))
@@ -174,28 +167,6 @@ class SearchTour(Tour):
         )
         assert {each.filename for each in both} == {"harbour.txt", "ship.txt"}
 
-    def test_item_11_filters(self, side: Side) -> None:
-        store = side.store(a="a", b="b")
-        first, second = side.stores.files.list(store, order="asc")
-        for file, year in [(first, 2025), (second, 2026)]:
-            side.stores.files.update(
-                file.id, vector_store_id=store, attributes={"year": year, "of": "me"}
-            )
-
-        def search(filters: Any) -> set[str]:
-            hits = side.stores.search(store, query="a", filters=filters)
-            return {hit.filename for hit in hits}
-
-        new = {"type": "gte", "key": "year", "value": 2026}
-        mine = {"type": "eq", "key": "of", "value": "me"}
-        assert search(new) == {"b.txt"}
-        assert search(mine) == {"a.txt", "b.txt"}
-        assert search({"type": "and", "filters": [new, mine]}) == {"b.txt"}
-        assert search({"type": "or", "filters": [new, {**mine, "value": "you"}]}) == {"b.txt"}
-        assert search({"type": "in", "key": "year", "value": [2025]}) == {"a.txt"}
-        with pytest.raises(openai.BadRequestError):
-            search({"type": "like", "key": "of", "value": "m"})
-
     def test_item_11_a_vector_store_that_has_expired(self, late: Side, clock: ManualClock) -> None:
         store = late.store(harbour=NOTE)
         late.stores.update(store, expires_after={"anchor": "last_active_at", "days": 1})
@@ -203,42 +174,6 @@ class SearchTour(Tour):
         assert late.stores.retrieve(store).status == "expired"
         with pytest.raises(openai.BadRequestError, match="expired"):
             late.stores.search(store, query=NOTE)
-
-    def test_item_11_a_run_that_searches(self, side: Side) -> None:
-        side.fake.answer = calling(FOUND, then=cites)
-        store = side.store(harbour=NOTE)
-        search: Any = {
-            "type": "file_search",
-            "file_search": {"max_num_results": 5, "ranking_options": {"score_threshold": 0.5}},
-        }
-        resources: Any = {"file_search": {"vector_store_ids": [store]}}
-        assistant = side.assistant(tools=[search], tool_resources=resources)
-        run = side.ran(side.thread("when?"), assistant)
-        assert run.status == "completed"
-        (message,) = side.beta.threads.messages.list(run.thread_id, run_id=run.id)
-        (file,) = side.stores.files.list(store)
-        text = message.content[0].text
-        assert text.value == "At nine【0:0†harbour.txt】."
-        (cited,) = text.annotations
-        assert text.value[cited.start_index : cited.end_index] == cited.text
-        assert (cited.text, cited.file_citation.file_id) == ("【0:0†harbour.txt】", file.id)
-
-        steps = side.runs.steps
-        _, step = steps.list(run.id, thread_id=run.thread_id)
-        (call,) = step.step_details.tool_calls
-        ranking = call.file_search.ranking_options
-        assert (call.type, ranking.score_threshold) == ("file_search", 0.5)
-        (hit,) = call.file_search.results
-        assert (hit.file_id, hit.file_name, hit.score) == (
-            file.id, "harbour.txt", pytest.approx(1.0),
-        )  # fmt: skip
-        assert hit.content is None  # unless requested
-        for detailed in (
-            steps.list(run.id, thread_id=run.thread_id, include=CONTENT).data[1],
-            steps.retrieve(step.id, run_id=run.id, thread_id=run.thread_id, include=CONTENT),
-        ):
-            (hit,) = detailed.step_details.tool_calls[0].file_search.results
-            assert [(each.type, each.text) for each in hit.content] == [("text", NOTE)]
 
     @pytest.mark.parametrize("is_included", [False, True], ids=["without", "with"])
     def test_item_11_what_was_found_in_a_stream(self, side: Side, is_included: bool) -> None:

@@ -1,8 +1,10 @@
-"""Streams of runs, as an official SDK receives them: events in order, and hooks of its handler."""
+"""Streams of runs, as an official SDK receives them: events in order, and hooks of its handler;
+also of runs that execute code."""
 
 from __future__ import annotations
 
-from typing import Any
+import base64
+from typing import Annotated, Any
 
 import openai
 from assistants_tour import (
@@ -17,10 +19,14 @@ from assistants_tour import (
     calling,
     cites,
     completion,
+    results,
 )
+from attrs import frozen
 
-from genai_host.api import Completion, Message, ToolCall, Usage
+from genai_host import api
 from genai_host.errors import ServiceUnavailable
+from genai_host_testing import InlinePlugin
+from genai_host_testing.fake_model import RecordedPrompt
 from genai_host_testing.fake_service import HANG
 
 BEGINS = ["thread.run.created", "thread.run.queued", "thread.run.in_progress"]
@@ -107,28 +113,6 @@ def kinds(events: list[str]) -> list[str]:
 
 
 class StreamsTour(Tour):
-    def test_item_11_the_order_of_events(self, side: Side) -> None:
-        side.fake.answer = lambda prompt: completion("hello there, you", usage=Usage(7, 3))
-        thread, assistant = side.thread(), side.assistant()
-        events = list(side.runs.create(thread, assistant_id=assistant, stream=True))
-        assert kinds([each.event for each in events]) == [
-            *BEGINS, *MESSAGE_BEGINS, DELTA, *MESSAGE_ENDS, "thread.run.completed",
-        ]  # fmt: skip
-        run = events[-1].data
-        assert run == side.runs.retrieve(run.id, thread_id=thread)
-        assert [each.data.status for each in events[:3]] == ["queued", "queued", "in_progress"]
-        pieces = [each.data for each in events if each.event == DELTA]
-        assert len(pieces) > 1
-        texts = [piece.delta.content[0].text.value for piece in pieces]
-        assert "".join(texts) == "hello there, you"
-        message, step = (events[-3].data, events[-2].data)
-        assert {piece.id for piece in pieces} == {message.id}
-        assert {piece.object for piece in pieces} == {DELTA}
-        assert message == side.beta.threads.messages.retrieve(message.id, thread_id=thread)
-        assert step == side.runs.steps.retrieve(step.id, run_id=run.id, thread_id=thread)
-        begun = next(each.data for each in events if each.event == "thread.message.created")
-        assert (begun.id, begun.content, begun.status) == (message.id, [], "in_progress")
-
     def test_item_11_a_handler_hears_all(self, side: Side) -> None:
         side.fake.answer = lambda prompt: "hello there, you"
         thread, assistant, hooks = side.thread(), side.assistant(), Hooks()
@@ -155,7 +139,7 @@ class StreamsTour(Tour):
         assert (hooks.of("exception"), hooks.of("timeout")) == ([], [])
 
     def test_item_11_calls_in_a_stream(self, side: Side) -> None:
-        side.fake.answer = calling(CALL, ToolCall("c2", "clock", {}), text="Let me see.")
+        side.fake.answer = calling(CALL, api.ToolCall("c2", "clock", {}), text="Let me see.")
         thread, assistant = side.thread("when?"), side.assistant(tools=[CLOCK])
         first, second = Hooks(), Hooks()
         with side.streaming(first, thread, assistant) as stream:
@@ -193,14 +177,6 @@ class StreamsTour(Tour):
             if each.type == "tool_calls"
         ]
         assert [call.function.output for call in called.step_details.tool_calls] == ["noon", "ten"]
-
-    def test_item_11_outputs_are_answered_by_events(self, side: Side) -> None:
-        side.fake.answer = calling(CALL)
-        run = side.ran(side.thread(), side.assistant(tools=[CLOCK]))
-        events = side.runs.submit_tool_outputs(
-            run.id, thread_id=run.thread_id, tool_outputs=NOON, stream=True
-        )
-        assert kinds([each.event for each in events])[-1] == "thread.run.completed"
 
     def test_item_11_a_search_in_a_stream(self, side: Side) -> None:
         side.fake.answer = calling(FOUND, then=cites)
@@ -259,7 +235,7 @@ class StreamsTour(Tour):
         assert (run.status, run.last_error.code) == ("failed", "server_error")
 
     def test_item_11_cut_in_a_stream(self, side: Side) -> None:
-        cut = Completion(Message("assistant", "and so"), "length", Usage(7, 300))
+        cut = api.Completion(api.Message("assistant", "and so"), "length", api.Usage(7, 300))
         side.fake.answer = lambda prompt: cut
         hooks = Hooks()
         with side.streaming(hooks, side.thread(), side.assistant()) as stream:
@@ -294,3 +270,79 @@ class StreamsTour(Tour):
         stream.close()
         assert side.polled(event.data).status == "completed"
         assert side.texts(event.data) == ["hello there, you"]
+
+
+PNG = b"\x89PNG\r\n\x1a\n and so on"
+CODE: Any = {"type": "code_interpreter"}
+RUNS = api.ToolCall("k1", "code_interpreter", {"input": "print(6 * 7)"})
+LINK = "sandbox:/mnt/data/table.csv"
+
+
+@frozen
+class GivenFile:
+    name: str
+    data: str
+
+
+def run(
+    code: Annotated[str, "Python"],
+    session: str = "",
+    files: Annotated[list[GivenFile], "to be read"] = [],  # noqa: B006
+) -> api.ToolOutput:
+    """Run Python: not really, but with the outputs of it."""
+    names = ", ".join(each.name for each in files)
+    table = {"name": "table.csv", "data": base64.b64encode(b"a,b").decode()}
+    return api.ToolOutput(
+        [api.Text(f"ran {code} with {names}"), api.Image(PNG, "image/png")],
+        reactions=[{"type": "sandbox_files", "files": [table]}],
+    )
+
+
+SANDBOX = InlinePlugin(
+    tool_sources=[api.ToolSet("sandbox", api.NoSettings, lambda settings: [api.tool(run)])],
+    reactions=[api.ReactionType("sandbox_files", {"type": "object"})],
+)
+"""A fake sandbox: it returns outputs without running the code."""
+
+
+def links(prompt: RecordedPrompt) -> api.Completion:
+    """Answer with a link to the created file."""
+    assert LINK in results(prompt)[0]
+    return completion(f"See [the table]({LINK}), please.")
+
+
+class CodeTour(Tour):
+    plugins = {"sandbox": SANDBOX}
+
+    def test_item_11_code_in_a_stream(self, side: Side) -> None:
+        side.fake.answer = calling(RUNS, then=links)
+        thread, assistant = side.thread("how many?"), side.assistant(tools=[CODE])
+        side.beta.threads.messages.create(
+            thread, role="user", content="of these",
+            attachments=[{"file_id": side.file("given.txt"), "tools": [CODE]}],
+        )  # fmt: skip
+        hooks = Hooks()
+        with side.streaming(hooks, thread, assistant) as stream:
+            step, _ = stream.get_final_run_steps()
+            (message,) = stream.get_final_messages()
+            run = stream.get_final_run()
+        assert kinds(hooks.events) == [
+            *BEGINS, *STEP_BEGINS, STEP_DELTA, STEP_DELTA, "thread.run.step.completed",
+            *MESSAGE_BEGINS, DELTA, *MESSAGE_ENDS, "thread.run.completed",
+        ]  # fmt: skip
+        # the assembled delta equals the stored step
+        (call,) = step.step_details.tool_calls
+        _, stored_step = side.runs.steps.list(run.id, thread_id=thread)
+        (done,) = stored_step.step_details.tool_calls
+        assert (done.id, done.code_interpreter.input) == ("k1", "print(6 * 7)")
+        assert (call.id, call.code_interpreter.input) == ("k1", "print(6 * 7)")
+        outputs = [each.to_dict() for each in call.code_interpreter.outputs]
+        stored = [each.to_dict() for each in done.code_interpreter.outputs]
+        assert [{**each, "index": number} for number, each in enumerate(stored)] == outputs
+        assert stored[0] == {"type": "logs", "logs": "ran print(6 * 7) with given.txt"}
+        assert side.client.files.content(stored[1]["image"]["file_id"]).read() == PNG
+        (path,) = [
+            block for delta in hooks.deltas for block in delta.content if block.text.annotations
+        ]
+        assert LINK in path.text.value
+        assert path.text.annotations[0].text == message.content[0].text.annotations[0].text == LINK

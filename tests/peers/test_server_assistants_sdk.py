@@ -10,11 +10,14 @@ from typing import Any
 import genai_wire_openai
 import pytest
 from assistants_tour import CALL, CLOCK, NOTE, POLL, QUIET, SEARCH, Side, calling, touring
-from assistants_tour_code import CODE, SANDBOX, CodeTour as TestCode
-from assistants_tour_objects import ObjectsTour as TestObjects
-from assistants_tour_runs import RunsTour as TestRuns
+from assistants_tour_runs import ObjectsTour as TestObjects, RunsTour as TestRuns
 from assistants_tour_search import SearchTour as TestSearch
-from assistants_tour_streams import StreamsTour as TestStreams
+from assistants_tour_streams import (
+    CODE,
+    SANDBOX,
+    CodeTour as TestCode,
+    StreamsTour as TestStreams,
+)
 from genai_feature_assistants import genai_http_routes
 from peers.openai_document import CheckedClient, Document, plain
 

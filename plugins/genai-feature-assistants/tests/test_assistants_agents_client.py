@@ -54,32 +54,21 @@ def test_usual_addresses() -> None:
     assert configuration.for_azure_openai(f"{azure}/v1/").base_url == f"{azure}/v1/"
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"service_type": "azure_openai"},
-        {"endpoint": "x"},
-        {"endpoint": "ftp://x/"},
-        {"endpoint": "http://"},
-        {"endpoint": "http://[::1"},
-        {"endpoint": f"http://user:{KEY}@127.0.0.1/"},
-        {"endpoint": f"http://127.0.0.1/?key={KEY}"},
-    ],
-    ids=range(7),
-)
+@pytest.mark.parametrize("options", [
+    {"service_type": "azure_openai"}, {"endpoint": "x"}, {"endpoint": "ftp://x/"},
+    {"endpoint": "http://"}, {"endpoint": "http://[::1"},
+    {"endpoint": f"http://user:{KEY}@127.0.0.1/"}, {"endpoint": f"http://127.0.0.1/?key={KEY}"},
+], ids=range(7))  # fmt: skip
 def test_invalid_endpoints_are_refused(options: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
         OpenAIServiceConfiguration(**options)
     assert KEY not in repr(caught.value)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"service_type": "other"}, {"api_key": 7}, {"token_credential": 7},
-        {"http_session": 7}, {"timeout": 0}, {"api": "chat"}, {"definitions": 7},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("options", [
+    {"service_type": "other"}, {"api_key": 7}, {"token_credential": 7},
+    {"http_session": 7}, {"timeout": 0}, {"api": "chat"}, {"definitions": 7},
+])  # fmt: skip
 def test_fields_that_are_none(options: Any) -> None:
     with pytest.raises(TypeError):
         OpenAIServiceConfiguration(**options)
@@ -108,9 +97,7 @@ def test_the_key_of_a_host(service: FakeService) -> None:
     assert sent.path == "/v1/assistants"
 
 
-def test_a_host_without_a_key(
-    service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_key(service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     netrc = tmp_path / "netrc"
     netrc.write_text(f"machine 127.0.0.1 login me password {KEY}")
     monkeypatch.setenv("NETRC", str(netrc))
@@ -124,13 +111,10 @@ def test_a_host_without_a_key(
     assert ["authorization" in each.headers for each in service.requests] == [False, False]
 
 
-@pytest.mark.parametrize(
-    ("more", "headers"),
-    [
-        ({"api_key": KEY}, {"api-key": KEY, "authorization": None}),
-        ({"token_credential": lambda: KEY}, {"api-key": None, "authorization": f"Bearer {KEY}"}),
-    ],
-)
+@pytest.mark.parametrize(("more", "headers"), [
+    ({"api_key": KEY}, {"api-key": KEY, "authorization": None}),
+    ({"token_credential": lambda: KEY}, {"api-key": None, "authorization": f"Bearer {KEY}"}),
+])  # fmt: skip
 def test_requests_at_azure(service: FakeService, more: Any, headers: Any) -> None:
     configuration = OpenAIServiceConfiguration.for_azure_openai(service.url, **more)
     with configuration.create_client() as client:
@@ -175,13 +159,10 @@ def test_nothing_is_sent_where_a_redirect_points(service: FakeService) -> None:
         assert not other.requests
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
-        (400, BadRequest), (401, AuthenticationFailed), (404, BadRequest),
-        (429, RateLimited), (500, ServiceUnavailable), (503, ServiceUnavailable),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("status", "kind"), [
+    (400, BadRequest), (401, AuthenticationFailed), (404, BadRequest),
+    (429, RateLimited), (500, ServiceUnavailable), (503, ServiceUnavailable),
+])  # fmt: skip
 def test_what_the_service_refuses(service: FakeService, status: int, kind: Any) -> None:
     message = f"bad key {KEY}\n" + "x" * 5000
     service.replies = [json_reply({"error": {"message": message}}, status, {"Retry-After": "3"})]
@@ -208,22 +189,14 @@ def test_a_refusal_in_any_form(service: FakeService, body: bytes) -> None:
     assert caught.value.message
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind"),
-    [
-        (reply(b"{"), MalformedReply),
-        (reply(b"[]"), MalformedReply),
-        (reply(b""), MalformedReply),
-        (reply(b"{}", headers={"Content-Encoding": "gzip"}), GenaiError),
-        (Reply([RESET]), ServiceUnavailable),
-        (Reply([CUT]), ServiceUnavailable),
-        (Reply([b"nonsense\r\n\r\n", CUT]), ServiceUnavailable),
-        (stream_reply([b"{", CUT]), IncompleteReply),
-        (stream_reply([b"{", HANG]), ProviderTimeout),
-        (Reply([HANG]), ProviderTimeout),
-    ],
-    ids=range(10),
-)
+@pytest.mark.parametrize(("answer", "kind"), [
+    (reply(b"{"), MalformedReply), (reply(b"[]"), MalformedReply), (reply(b""), MalformedReply),
+    (reply(b"{}", headers={"Content-Encoding": "gzip"}), GenaiError),
+    (Reply([RESET]), ServiceUnavailable), (Reply([CUT]), ServiceUnavailable),
+    (Reply([b"nonsense\r\n\r\n", CUT]), ServiceUnavailable),
+    (stream_reply([b"{", CUT]), IncompleteReply), (stream_reply([b"{", HANG]), ProviderTimeout),
+    (Reply([HANG]), ProviderTimeout),
+], ids=range(10))  # fmt: skip
 def test_replies_that_are_none(service: FakeService, answer: Any, kind: Any) -> None:
     service.replies = [answer]
     hangs = HANG in answer.steps

@@ -34,40 +34,23 @@ pytestmark = pytest.mark.part
 
 BEHAVIOR = OpenAIAssistantToolCallBehavior(True, "roll", False)
 EXECUTION = OpenAIAssistantExecutionOptions(
-    max_completion_tokens=0,
-    max_prompt_tokens=400,
-    parallel_tool_calls_enabled=False,
-    truncation_message_count=7,
-    tool_call_behavior=BEHAVIOR,
+    max_completion_tokens=0, max_prompt_tokens=400, parallel_tool_calls_enabled=False,
+    truncation_message_count=7, tool_call_behavior=BEHAVIOR,
     additional_instructions="And polite: é.",
-)
+)  # fmt: skip
 WHOLE = OpenAIAssistantDefinition(
-    "m",
-    id="asst_9",
-    name="n",
-    description="d",
-    instructions="i",
+    "m", id="asst_9", name="n", description="d", instructions="i",
     code_interpreter_file_ids=("file_1", "file_2"),
-    enable_code_interpreter=True,
-    enable_file_search=True,
-    enable_json_response=True,
-    metadata={"a": "b"},
-    temperature=0.0,
-    top_p=0.5,
-    vector_store_id="vs_1",
+    enable_code_interpreter=True, enable_file_search=True, enable_json_response=True,
+    metadata={"a": "b"}, temperature=0.0, top_p=0.5, vector_store_id="vs_1",
     execution_options=EXECUTION,
-)
+)  # fmt: skip
 INVOCATION = OpenAIAssistantInvocationOptions(
-    model_name="other",
-    enable_code_interpreter=False,
-    enable_file_search=True,
-    enable_json_response=False,
-    max_completion_tokens=5,
-    temperature=0,
-    metadata={"k": "v"},
+    model_name="other", enable_code_interpreter=False, enable_file_search=True,
+    enable_json_response=False, max_completion_tokens=5, temperature=0, metadata={"k": "v"},
     tool_call_behavior=BEHAVIOR,
     additional_messages=[Message("user", "hi")],
-)
+)  # fmt: skip
 THREAD = OpenAIThreadCreationOptions(["file_1"], [Message("assistant", "hm")], "vs_2", {"a": "b"})
 ALL = [
     WHOLE, EXECUTION, BEHAVIOR, INVOCATION, THREAD, PollingOptions(interval=1.5, tries=2),
@@ -78,8 +61,7 @@ ALL = [
 @pytest.mark.parametrize("value", ALL, ids=lambda value: type(value).__name__)
 class TestItem1:
     def test_item_1_there_and_back(self, value: Any) -> None:
-        data = json.loads(json.dumps(to_json(value)))
-        assert from_json(data, type(value)) == value
+        assert from_json(json.loads(json.dumps(to_json(value))), type(value)) == value
 
     def test_item_1_an_unknown_key(self, value: Any) -> None:
         with pytest.raises(ValidationError, match="colour"):
@@ -105,14 +87,11 @@ def test_item_1_with_a_converter_of_ones_own(value: Any) -> None:
         converter.structure({**data, "colour": "red"}, type(value))
 
 
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [
-        ("model_id", ""), ("model_id", None), ("name", 1), ("enable_file_search", 1),
-        ("metadata", {"a": 1}), ("temperature", float("nan")), ("top_p", "1"),
-        ("code_interpreter_file_ids", "file_1"), ("code_interpreter_file_ids", [1]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "wrong"), [
+    ("model_id", ""), ("model_id", None), ("name", 1), ("enable_file_search", 1),
+    ("metadata", {"a": 1}), ("temperature", float("nan")), ("top_p", "1"),
+    ("code_interpreter_file_ids", "file_1"), ("code_interpreter_file_ids", [1]),
+])  # fmt: skip
 def test_item_1_what_no_field_can_be(name: str, wrong: Any) -> None:
     with pytest.raises((TypeError, ValidationError)):
         OpenAIAssistantDefinition(**{"model_id": "m", name: wrong})
@@ -179,9 +158,7 @@ TOO_MUCH: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("fields", TOO_MUCH, ids=range(len(TOO_MUCH)))
-def test_item_3_too_much_in_a_definition(
-    service: AssistantsService, fields: dict[str, Any]
-) -> None:
+def test_item_3_too_large_definition(service: AssistantsService, fields: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         agent_of(service, attrs.evolve(DEFINITION, **fields))
     assert not service.requests
@@ -246,15 +223,12 @@ def test_item_5_truncation_and_json_of_a_run(service: AssistantsService) -> None
 
 
 def test_item_15_definitions_are_kept_on_this_side(tmp_path: Path) -> None:
-    files = FileDefinitions(tmp_path / "assistants")
-    for storage in (None, files):
+    for storage in (None, FileDefinitions(tmp_path / "assistants")):
         configuration = OpenAIServiceConfiguration.for_host(api="responses", definitions=storage)
         definition = attrs.evolve(
-            DEFINITION,
-            metadata={"a": "b"},
-            vector_store_id="vs_1",
+            DEFINITION, metadata={"a": "b"}, vector_store_id="vs_1",
             execution_options=OpenAIAssistantExecutionOptions(max_completion_tokens=0),
-        )
+        )  # fmt: skip
         created = OpenAIAssistantAgent.create(configuration, definition).definition
         assert attrs.evolve(created, id=None, enable_file_search=False) == definition
         assert created.enable_file_search
@@ -396,15 +370,12 @@ def test_item_4_what_a_thread_has_comes_before_the_definition() -> None:
     assert bare.metadata == {"a": "d", "c": "i"}
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        OpenAIAssistantInvocationOptions(
-            tool_call_behavior=OpenAIAssistantToolCallBehavior(True, "roll", True)
-        ),
-        OpenAIAssistantInvocationOptions(tool_call_behavior=OpenAIAssistantToolCallBehavior()),
-    ],
-)
+@pytest.mark.parametrize("options", [
+    OpenAIAssistantInvocationOptions(
+        tool_call_behavior=OpenAIAssistantToolCallBehavior(True, "roll", True)
+    ),
+    OpenAIAssistantInvocationOptions(tool_call_behavior=OpenAIAssistantToolCallBehavior()),
+])  # fmt: skip
 def test_item_4_how_tools_are_chosen_is_not_sent(service: AssistantsService, options: Any) -> None:
     assert run(service, DEFINITION, options).keys() == {"assistant_id", "tools"}
 

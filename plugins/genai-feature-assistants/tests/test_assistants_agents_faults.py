@@ -28,15 +28,8 @@ from genai_feature_assistants.agents import (
 )
 from genai_feature_assistants.agents.functions import Functions
 
+from genai_host import errors
 from genai_host.api import ToolCall
-from genai_host.errors import (
-    GenaiError,
-    MalformedReply,
-    ProviderError,
-    ProviderTimeout,
-    RateLimited,
-    ValidationError,
-)
 from genai_host_testing import FakeService
 from genai_host_testing.fake_service import HANG, Reply, json_reply, reply, stream_reply
 from genai_host_testing.internal.assistants_agents import (
@@ -82,13 +75,13 @@ class TestRuns:
         service.turns.append([])
         step = {"type": "tool_calls", "status": "completed"}
         service.fail("GET", "/steps", json_reply({"data": [step]}))
-        with agent_of(service) as agent, pytest.raises(MalformedReply, match="no id"):
+        with agent_of(service) as agent, pytest.raises(errors.MalformedReply, match="no id"):
             invoked(agent)
 
     @pytest.mark.parametrize("status", [[], {}, 7])
     def test_item_7_a_status_that_is_no_text(self, service: AssistantsService, status: Any) -> None:
         service.turns.append([Ends(status)])
-        with agent_of(service) as agent, pytest.raises(MalformedReply, match="status"):
+        with agent_of(service) as agent, pytest.raises(errors.MalformedReply, match="status"):
             invoked(agent)
         assert service.cancels == 1
 
@@ -117,7 +110,7 @@ class TestRuns:
         clock = RushingClock()
         with agent_of(service, clock=clock, polling=PollingOptions(timeout=1.0)) as agent:
             service.fail("GET", "/runs/run", reply(status=500), 3)
-            with pytest.raises(ProviderError):
+            with pytest.raises(errors.ProviderError):
                 invoked(agent)
         assert clock.monotonic() <= 1
         assert service.cancels == 1
@@ -154,20 +147,17 @@ class TestRetryAfter:
         clock = RushingClock()
         with agent_of(service, clock=clock) as agent:
             thread = agent.create_thread()
-            header = {"Retry-After": after}
-            service.fail("GET", "/threads/thread", json_reply({}, 429, header))
+            service.fail("GET", "/threads/thread", json_reply({}, 429, {"Retry-After": after}))
             try:
                 list(agent.invoke(thread))
-            except GenaiError as error:
+            except errors.GenaiError as error:
                 return clock.waits, error
         return clock.waits, None
 
     @pytest.mark.parametrize(
         ("after", "first"), [("2", 2.0), ("60", 60.0), ("0", 1.0), ("soon", 1.0), ("nan", 1.0)]
     )
-    def test_item_6_as_long_as_the_service_asks_for(
-        self, service: AssistantsService, after: str, first: float
-    ) -> None:
+    def test_item_6_retry_after(self, service: AssistantsService, after: str, first: float) -> None:
         waits, error = self.retry(service, after)
         assert error is None
         assert waits[0] == first
@@ -175,7 +165,7 @@ class TestRetryAfter:
     @pytest.mark.parametrize("after", ["61", "86400", "Fri, 01 Jan 2100 00:00:00 GMT"])
     def test_item_6_longer_than_anyone_waits(self, service: AssistantsService, after: str) -> None:
         waits, error = self.retry(service, after)
-        assert isinstance(error, RateLimited)
+        assert isinstance(error, errors.RateLimited)
         assert error.retry_after is not None
         assert error.retry_after == float(after) if after.isdigit() else error.retry_after > 10**8
         assert waits == []
@@ -187,7 +177,7 @@ class TestRetryAfter:
 
 class TestWhatIsRefused:
     def test_item_2_the_name_of_ours_is_taken(self, service: AssistantsService) -> None:
-        with pytest.raises(ValidationError, match="__run_options"):
+        with pytest.raises(errors.ValidationError, match="__run_options"):
             agent_of(service, attrs.evolve(DEFINITION, metadata={"__run_options": "{}"}))
         assert not service.requests
 
@@ -199,20 +189,17 @@ class TestWhatIsRefused:
     def test_item_15_the_name_of_ours_is_taken(self) -> None:
         with ResponsesService() as service, agent_of(service) as agent:
             options = OpenAIThreadCreationOptions(metadata={"__thread_options_00": "{}"})
-            with pytest.raises(ValidationError, match="__thread_options"):
+            with pytest.raises(errors.ValidationError, match="__thread_options"):
                 agent.create_thread(options)
             assert not service.requests
 
-    @pytest.mark.parametrize(
-        "value",
-        [
-            lambda: OpenAIAssistantDefinition("m", execution_options={}),  # type: ignore[arg-type]  # wrong
-            lambda: OpenAIAssistantExecutionOptions(tool_call_behavior="roll"),  # type: ignore[arg-type]  # wrong
-            lambda: OpenAIAssistantInvocationOptions(tool_call_behavior="roll"),  # type: ignore[arg-type]  # wrong
-            lambda: OpenAIAssistantInvocationOptions(additional_messages=["hi"]),
-            lambda: OpenAIThreadCreationOptions(messages=["hi"]),
-        ],
-    )  # fmt: skip
+    @pytest.mark.parametrize("value", [
+        lambda: OpenAIAssistantDefinition("m", execution_options={}),  # type: ignore[arg-type]  # wrong
+        lambda: OpenAIAssistantExecutionOptions(tool_call_behavior="roll"),  # type: ignore[arg-type]  # wrong
+        lambda: OpenAIAssistantInvocationOptions(tool_call_behavior="roll"),  # type: ignore[arg-type]  # wrong
+        lambda: OpenAIAssistantInvocationOptions(additional_messages=["hi"]),
+        lambda: OpenAIThreadCreationOptions(messages=["hi"]),
+    ])  # fmt: skip
     def test_item_1_what_is_no_object_of_its_class(self, value: Any) -> None:
         with pytest.raises(TypeError, match="must be"):
             value()
@@ -225,7 +212,7 @@ class TestHostileReplies:
         with agent_of(service) as agent:
             thread = agent.create_thread()
             service.fail("GET", "/messages", json_reply({"data": [message]}))
-            with pytest.raises(MalformedReply):
+            with pytest.raises(errors.MalformedReply):
                 list(agent.get_thread_messages(thread))
 
     def test_a_reply_that_comes_a_byte_at_a_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +221,10 @@ class TestHostileReplies:
             passed = itertools.count(0, 7)
             monkeypatch.setattr(client_file, "_now", lambda: next(passed))
             configuration = OpenAIServiceConfiguration.for_host(f"{service.url}/v1", timeout=5.0)
-            with configuration.create_client() as client, pytest.raises(ProviderTimeout) as caught:
+            with (
+                configuration.create_client() as client,
+                pytest.raises(errors.ProviderTimeout) as caught,
+            ):
                 client.get("a")
         assert caught.value.deadline == "timeout"
 

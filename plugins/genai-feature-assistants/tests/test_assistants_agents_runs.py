@@ -7,22 +7,7 @@ import threading
 from typing import Any
 
 import pytest
-from genai_feature_assistants.agents import (
-    AnnotatedText,
-    Annotation,
-    Code,
-    OpenAIAssistantAgent,
-    OpenAIAssistantDefinition,
-    OpenAIServiceConfiguration,
-    PollingOptions,
-    RunCancelled,
-    RunError,
-    RunExpired,
-    RunFailed,
-    RunIncomplete,
-    RunStuck,
-    RunTimedOut,
-)
+from genai_feature_assistants import agents
 
 from genai_host.api import ToolCall, ToolResult, tool
 from genai_host.errors import BadRequest, GenaiError, MalformedReply, ServiceUnavailable
@@ -81,9 +66,9 @@ class TestItem6:
         assert call.content == (ToolCall("c1", "roll", {"sides": 4}),)
         assert result.content == (ToolResult("c1", "roll", "4 of 4"),)
         assert result.role == "tool"
-        assert code.content == (Code("print(4)", "4\n"),)
-        annotation = Annotation("file_citation", "【1】", 3, 6, "file_1")
-        assert message.content == (AnnotatedText("so 【1】", (annotation,)),)
+        assert code.content == (agents.Code("print(4)", "4\n"),)
+        annotation = agents.Annotation("file_citation", "【1】", 3, 6, "file_1")
+        assert message.content == (agents.AnnotatedText("so 【1】", (annotation,)),)
         assert message.text[annotation.start : annotation.end] == annotation.text
         assert {each.name for each in messages} == {"n"}
         assert service.outputs == [{"tool_call_id": "c1", "output": "4 of 4"}]
@@ -224,7 +209,7 @@ def test_arguments_are_json_to_the_letter(service: AssistantsService) -> None:
 
     text = 'é\u2028\U0001f600\n"'
     service.turns.append([Calls(("c1", "hear", json.dumps({"text": text}))), Says(text)])
-    with agent_of(service, OpenAIAssistantDefinition("m"), [hear]) as agent:
+    with agent_of(service, agents.OpenAIAssistantDefinition("m"), [hear]) as agent:
         messages = invoked(agent)
     assert received == [text] == [service.outputs[0]["output"]]
     assert messages[-1].text == text
@@ -232,11 +217,11 @@ def test_arguments_are_json_to_the_letter(service: AssistantsService) -> None:
 
 
 ENDS = [
-    ("failed", RunFailed, {"last_error": {"code": "server_error", "message": "broke"}}),
-    ("cancelled", RunCancelled, {}),
-    ("expired", RunExpired, {}),
-    ("incomplete", RunIncomplete, {"incomplete_details": {"reason": "max_prompt_tokens"}}),
-    ("mysterious", RunStuck, {}),
+    ("failed", agents.RunFailed, {"last_error": {"code": "server_error", "message": "broke"}}),
+    ("cancelled", agents.RunCancelled, {}),
+    ("expired", agents.RunExpired, {}),
+    ("incomplete", agents.RunIncomplete, {"incomplete_details": {"reason": "max_prompt_tokens"}}),
+    ("mysterious", agents.RunStuck, {}),
 ]
 
 
@@ -250,7 +235,7 @@ class TestItem7:
         with agent_of(either) as agent, pytest.raises(kind) as caught:
             invoked(agent, streamed=streamed)
         error = caught.value
-        assert isinstance(error, RunError)
+        assert isinstance(error, agents.RunError)
         (run,), (thread,) = either.runs, either.threads
         assert (error.run_id, error.thread_id, error.assistant_id) == (run, thread, agent.id)
         assert error.run_status == status
@@ -261,7 +246,7 @@ class TestItem7:
     def test_item_7_a_run_that_takes_too_long(self, either: ScriptedService) -> None:
         either.turns.append([Stays()])
         clock = RushingClock()
-        with agent_of(either, clock=clock) as agent, pytest.raises(RunTimedOut) as caught:
+        with agent_of(either, clock=clock) as agent, pytest.raises(agents.RunTimedOut) as caught:
             invoked(agent)
         assert clock.monotonic() == pytest.approx(60)
         (run,) = either.runs.values()
@@ -271,8 +256,11 @@ class TestItem7:
     def test_item_7_cancelling_may_fail(self, service: AssistantsService) -> None:
         service.turns.append([Stays("cancelling")])
         service.fail("POST", "/cancel", reply(status=500))
-        polling = PollingOptions(timeout=3)
-        with agent_of(service, polling=polling) as agent, pytest.raises(RunTimedOut) as caught:
+        polling = agents.PollingOptions(timeout=3)
+        with (
+            agent_of(service, polling=polling) as agent,
+            pytest.raises(agents.RunTimedOut) as caught,
+        ):
             invoked(agent)
         assert caught.value.run_status == "cancelling"
 
@@ -280,29 +268,24 @@ class TestItem7:
     @pytest.mark.parametrize(
         "action", [None, {"submit_tool_outputs": {"tool_calls": []}}, {"type": "new"}]
     )
-    def test_item_7_an_action_without_calls(
-        self, service: AssistantsService, action: Any, streamed: bool
-    ) -> None:
+    def test_item_7_no_calls(self, service: AssistantsService, action: Any, streamed: bool) -> None:
         service.turns.append([Ends("requires_action", {"required_action": action})])
-        with agent_of(service) as agent, pytest.raises(RunStuck, match="without calls") as caught:
+        with (
+            agent_of(service) as agent,
+            pytest.raises(agents.RunStuck, match="without calls") as caught,
+        ):
             invoked(agent, streamed=streamed)
         assert caught.value.run_status == "requires_action"
         (run,) = service.runs.values()
         assert run["status"] == "cancelled"
 
-    @pytest.mark.parametrize(
-        ("name", "arguments", "message"),
-        [
-            ("dance", "{}", "unknown function 'dance'"),
-            ("roll", "{", "not a JSON object"),
-            ("roll", "[1]", "not a JSON object"),
-            ("roll", '{"sides":"six"}', "six"),
-            ("roll", '{"colour":1}', "colour"),
-            ("breaks", "{}", "ZeroDivisionError: division by zero"),
-            ("leaves", "{}", "SystemExit: 3"),
-            ("asks", "{}", "was not approved"),
-        ],
-    )
+    @pytest.mark.parametrize(("name", "arguments", "message"), [
+        ("dance", "{}", "unknown function 'dance'"), ("roll", "{", "not a JSON object"),
+        ("roll", "[1]", "not a JSON object"), ("roll", '{"sides":"six"}', "six"),
+        ("roll", '{"colour":1}', "colour"),
+        ("breaks", "{}", "ZeroDivisionError: division by zero"),
+        ("leaves", "{}", "SystemExit: 3"), ("asks", "{}", "was not approved"),
+    ])  # fmt: skip
     def test_item_7_what_goes_wrong_with_a_function_is_told(
         self, either: ScriptedService, name: str, arguments: str, message: str
     ) -> None:
@@ -346,29 +329,21 @@ class TestItem7:
 
     def test_item_7_who_asks_for_functions_without_an_end(self, either: ScriptedService) -> None:
         either.turns.append([Calls((f"c{number}", "roll", "{}")) for number in range(5)])
-        polling = PollingOptions(round_trips=3)
+        polling = agents.PollingOptions(round_trips=3)
         with (
             agent_of(either, functions=[roll], polling=polling) as agent,
-            pytest.raises(RunStuck, match=r"[34] times"),
+            pytest.raises(agents.RunStuck, match=r"[34] times"),
         ):
             invoked(agent)
         count = 3 if either.api == "responses" else 1
         assert len(either.bodies("POST", either.run_path)) == count
 
-    @pytest.mark.parametrize(
-        "garbage",
-        [
-            reply(b"<html>"),
-            reply(b"\xff"),
-            reply(b"[" * 100_000),
-            *map(json_reply, ([], {}, {"id": None}, {"id": 1}, {"status": "completed"})),
-            json_reply({"id": "run_else", "status": "completed"}),
-        ],
-        ids=range(9),
-    )
-    def test_item_7_a_run_that_turns_to_garbage_is_cancelled(
-        self, service: AssistantsService, garbage: Any
-    ) -> None:
+    @pytest.mark.parametrize("garbage", [
+        reply(b"<html>"), reply(b"\xff"), reply(b"[" * 100_000),
+        *map(json_reply, ([], {}, {"id": None}, {"id": 1}, {"status": "completed"})),
+        json_reply({"id": "run_else", "status": "completed"}),
+    ], ids=range(9))  # fmt: skip
+    def test_item_7_garbage_cancels_the_run(self, service: AssistantsService, garbage: Any) -> None:
         service.turns.append([Says("so")])
         with agent_of(service) as agent:
             service.fail("GET", "/runs/run", garbage)
@@ -383,7 +358,7 @@ class TestKeys:
     def check(self, service: ScriptedService, *, streamed: bool = False, **options: Any) -> None:
         configuration = configured(service, **options)
         with (
-            OpenAIAssistantAgent.create(configuration, DEFINITION) as agent,
+            agents.OpenAIAssistantAgent.create(configuration, DEFINITION) as agent,
             pytest.raises(GenaiError) as caught,
         ):
             invoked(agent, streamed=streamed)
@@ -402,15 +377,15 @@ class TestKeys:
             "list": json_reply([text], 400),
         }[form]
         with FakeService([answer]) as service:
-            configuration = OpenAIServiceConfiguration.for_host(f"{service.url}/v1", api_key=KEY)
+            configuration = agents.OpenAIServiceConfiguration.for_host(
+                f"{service.url}/v1", api_key=KEY
+            )
             with configuration.create_client() as client, pytest.raises(BadRequest) as caught:
                 client.get("a")
         assert KEY[:4] not in caught.value.message
 
     @STREAMED
-    def test_a_key_in_the_last_error_of_a_run(
-        self, either: ScriptedService, streamed: bool
-    ) -> None:
+    def test_key_in_the_last_error_of_a_run(self, either: ScriptedService, streamed: bool) -> None:
         last = {"code": "server_error", "message": f"bad key {KEY}"}
         either.turns.append([Ends("failed", {"last_error": last})])
         self.check(either, streamed=streamed)

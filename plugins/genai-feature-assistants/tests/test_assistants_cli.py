@@ -37,12 +37,9 @@ class Line:
     """`genai-host assistants` in this process, over a host with a fake model."""
 
     def __init__(
-        self,
-        make_host: MakeHost,
-        store: Store,
-        capsys: pytest.CaptureFixture[str],
+        self, make_host: MakeHost, store: Store, capsys: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.model = FakeModel()
         config = Config(
             providers={"fake": provider_config("fake")}, models={"embed": "fake-embed@fake"}
@@ -72,11 +69,9 @@ class Line:
 
 @pytest.fixture
 def line(
-    make_host: MakeHost,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    make_host: MakeHost, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Line]:
+) -> Iterator[Line]:  # fmt: skip
     with Store(tmp_path / "store.db") as store:
         yield Line(make_host, store, capsys, monkeypatch)
 
@@ -101,8 +96,7 @@ def searchable(line: Line, name: str, text: str) -> Mapping[str, Any]:
         file = service.files.keep("", name, text.encode(), "assistants")["id"]
         store = service.vector_stores.make("", [file])["id"]
         until(lambda: service.vector_stores.is_ready("", store))
-    resources = {"file_search": {"vector_store_ids": [store]}}
-    return {"tools": [SEARCH], "tool_resources": resources}
+    return {"tools": [SEARCH], "tool_resources": {"file_search": {"vector_store_ids": [store]}}}
 
 
 def left(line: Line, kind: str, within: str = "") -> list[Any]:
@@ -125,9 +119,7 @@ class TestList:
         assert "genai-host serve" in err
         assert json.loads(line.done("list", "--json")) == []
 
-    def test_a_table_at_a_terminal_has_a_head_and_no_controls(
-        self, line: Line, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_table_at_a_terminal(self, line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
         create(line, HOSTILE)
         printed = line.done("list")
@@ -263,9 +255,7 @@ class TestRun:
         assert "the tool file_search" in err
         assert left(line, "file") == []
 
-    def test_control_characters_are_escaped(
-        self, line: Line, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_controls_are_escaped(self, line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
         line.model.answer = lambda prompt: f"a {HOSTILE}"
         create(line)

@@ -80,8 +80,7 @@ def test_a_sandbox_without_its_tool_says_what_is_missing(make_api: MakeApi) -> N
 def test_item_13_logs_and_images_stand_in_the_steps(make_api: MakeApi) -> None:
     sandbox = Sandbox(ToolOutput([Text("printed"), Image(PNG, "image/png")]))
     api = make_api(runs_code, sandbox=sandbox.plugin())
-    file = api.upload("data.csv", b"a,b")
-    resources = {"code_interpreter": {"file_ids": [file]}}
+    resources = {"code_interpreter": {"file_ids": [api.upload("data.csv", b"a,b")]}}
     thread = api.thread("count")
     run = api.run(thread, api.assistant(CODE, tool_resources=resources))
     assert run["status"] == "completed", run

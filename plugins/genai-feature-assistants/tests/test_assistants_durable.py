@@ -99,9 +99,7 @@ def outputs_of(step: Any) -> list[Any]:
     return [call[call["type"]].get("output", len(call[call["type"]])) for call in calls]
 
 
-def test_item_14_a_server_that_ends_leaves_its_runs_to_others(
-    make_host: MakeHost, make_store: MakeStore
-) -> None:
+def test_item_14_others_take_over_runs(make_host: MakeHost, make_store: MakeStore) -> None:
     with ExitStack() as first, api_of(make_host, make_store()) as other:
         api = first.enter_context(api_of(make_host, make_store()))
         api.fake.faults[0] = HANG
@@ -118,7 +116,7 @@ def test_item_14_a_server_that_ends_leaves_its_runs_to_others(
     ("tries", "status", "reason"),
     [(1, "completed", "None"), (MOST_TRIES, "failed", "ended repeatedly")],
 )
-def test_item_14_a_killed_workers_run_is_taken_up_when_its_lease_is_over(
+def test_item_14_run_of_a_killed_worker(
     make_api: MakeApi, tries: int, status: str, reason: str
 ) -> None:
     """As if a worker had taken its job, and had not been heard of since; a run that ends those who
@@ -196,9 +194,7 @@ def fail(*args: Any, **named: Any) -> Any:
     raise StoreError("the disk is full")
 
 
-def test_item_11_a_run_expires_while_the_model_thinks(
-    make_api: MakeApi, clock: ManualClock
-) -> None:
+def test_item_11_run_expires_while_the_model_thinks(make_api: MakeApi, clock: ManualClock) -> None:
     api = make_api(clock=clock)
     api.fake.faults[0] = HANG
     run = api.begin(api.thread("hi"), api.assistant())
@@ -207,16 +203,17 @@ def test_item_11_a_run_expires_while_the_model_thinks(
     assert api.ended(run)["status"] == "expired"
 
 
-def test_item_11_a_run_expires_that_waits_for_its_client(
-    make_api: MakeApi, clock: ManualClock
-) -> None:
+def test_item_11_run_expires_that_waits_for_client(make_api: MakeApi, clock: ManualClock) -> None:
     api = make_api(with_asking, clock=clock)
     run = api.run(api.thread("hi"), api.assistant(WEATHER))
     assert run["status"] == "requires_action"
     clock.advance(600)
     outputs = {"tool_outputs": [{"tool_call_id": "c1", "output": ""}]}
     assert "expired" in api.error(api.post(f"{path_of(run)}/submit_tool_outputs", outputs, 400))
-    assert api.get(path_of(run))["status"] == "expired"
+    run = api.get(path_of(run))
+    assert (run["status"], run["expires_at"]) == ("expired", None)
+    [step] = api.steps(run)
+    assert (step["status"], step["expired_at"] is None) == ("expired", False)
 
 
 def with_asking(prompt: RecordedPrompt) -> Any:
@@ -249,9 +246,7 @@ def test_a_file_that_was_left_is_made_searchable_by_others(make_api: MakeApi) ->
     until(lambda: other.get(f"/vector_stores/{store}")["status"] == "completed")
 
 
-def test_a_file_that_is_added_again_is_indexed_by_its_last_job(
-    make_api: MakeApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_added_again_is_indexed_last(make_api: MakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting: list[tuple[JobWorker, Job]] = []
     monkeypatch.setattr(JobWorker, "_start", lambda *job: waiting.append(job))
     api = make_api()

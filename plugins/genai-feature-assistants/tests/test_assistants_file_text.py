@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any
 
 import pytest
 from attrs import evolve
@@ -16,6 +13,7 @@ from genai_feature_assistants.file_text import UnreadableFile, UnsupportedFile, 
 from genai_host.api import Cancellation
 from genai_host.errors import Cancelled
 from genai_host_testing.internal.assistants_api import MakeApi, until
+from genai_host_testing.internal.fixtures import Background
 from genai_host_testing.internal.samples import pdf
 
 pytestmark = pytest.mark.process
@@ -67,7 +65,7 @@ def test_what_takes_too_much_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> 
         read_text(b"<p><i>x</i>" * 1_000_000, "a.html", Cancellation())
 
 
-def test_a_cancelled_one_is_ended_amid_it(background: Callable[..., Future[Any]]) -> None:
+def test_a_cancelled_one_is_ended_amid_it(background: Background) -> None:
     limits = Cancellation()
     ended = background(read_text, ENDLESS, "a.html", limits)
     limits.cancel()

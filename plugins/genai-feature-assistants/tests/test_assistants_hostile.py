@@ -63,26 +63,17 @@ def _doors(api: Api) -> Iterator[tuple[str, Any]]:
         "metadata": _META,
     }
     assistant = {
-        "model": "fake",
-        "name": "n",
-        "instructions": "i",
-        "tools": [WEATHER, _RANKED],
-        "tool_resources": {"file_search": search},
-        "metadata": _META,
-        "temperature": 1,
+        "model": "fake", "name": "n", "instructions": "i", "tools": [WEATHER, _RANKED],
+        "tool_resources": {"file_search": search}, "metadata": _META, "temperature": 1,
         "response_format": _SCHEMA,
-    }
+    }  # fmt: skip
     expires = {"expires_after": {"anchor": "last_active_at", "days": 3}}
     run = {
-        "assistant_id": api.assistant,
-        "instructions": "i",
-        "tools": [WEATHER],
-        "metadata": _META,
-        "temperature": 1,
-        "max_prompt_tokens": 1000,
+        "assistant_id": api.assistant, "instructions": "i", "tools": [WEATHER], "metadata": _META,
+        "temperature": 1, "max_prompt_tokens": 1000,
         "truncation_strategy": {"type": "last_messages", "last_messages": 3},
         "tool_choice": {"type": "function", "function": {"name": "weather"}},
-    }
+    }  # fmt: skip
     yield "/assistants", assistant
     yield f"/assistants/{api.assistant}", {"name": "n", "metadata": _META}
     yield "/threads", {"messages": [{"role": "assistant", "content": "x"}], "metadata": _META}
@@ -152,9 +143,7 @@ class Api:
         return self.ended(run, "x")
 
 
-def test_item_a_no_value_spoils_the_objects_of_the_api(
-    make_host: MakeHost, make_store: MakeStore
-) -> None:
+def test_item_a_no_value_spoils_the_objects(make_host: MakeHost, make_store: MakeStore) -> None:
     store = make_store()
     odd = itertools.cycle(readable(iter(HOSTILE)))
 

@@ -11,13 +11,7 @@ import genai_feature_assistants
 import pytest
 from genai_feature_assistants.file_text import UnreadableFile, text_of
 from genai_feature_assistants.service.fields import matches, must_be_filter
-from genai_feature_assistants.service.indexing import (
-    Held,
-    Passages,
-    nearest,
-    passages,
-    unit_rows,
-)
+from genai_feature_assistants.service.indexing import Held, Passages, nearest, passages, unit_rows
 from genai_feature_assistants.service.run_tools import AnnotatedPieces, annotations_of, mark
 from hypothesis import given, settings, strategies as st
 
@@ -82,20 +76,17 @@ def test_passages_have_every_word_of_a_text_whole_and_are_bounded(
     assert all(any(word in each.split() for each in pieces) for word in words)
 
 
-@pytest.mark.parametrize(
-    ("data", "name", "text"),
-    [
-        (b"plain", "a.txt", "plain"),
-        ("\ufeffmärk".encode(), "a.md", "märk"),
-        ("zwei".encode("utf-16"), "a.txt", "zwei"),
-        (b"<title>no</title><p>one</p><script>x</script><p>two", "a.html", "one\ntwo"),
-        (b"<p><b>W</b>ater is H<sub>2</sub>O<p>two", "a.html", "Water is H2O\ntwo"),
-        ("<meta charset=koi8-r><p>мост".encode("koi8-r"), "a.html", "мост"),
-        ("<meta charset=iso-8859-1><p>für €".encode(), "a.html", "für €"),
-        (b"caf\xe9", "a.txt", "café"),
-        (PDF, "a.bin", "a page"),
-    ],
-)
+@pytest.mark.parametrize(("data", "name", "text"), [
+    (b"plain", "a.txt", "plain"),
+    ("\ufeffmärk".encode(), "a.md", "märk"),
+    ("zwei".encode("utf-16"), "a.txt", "zwei"),
+    (b"<title>no</title><p>one</p><script>x</script><p>two", "a.html", "one\ntwo"),
+    (b"<p><b>W</b>ater is H<sub>2</sub>O<p>two", "a.html", "Water is H2O\ntwo"),
+    ("<meta charset=koi8-r><p>мост".encode("koi8-r"), "a.html", "мост"),
+    ("<meta charset=iso-8859-1><p>für €".encode(), "a.html", "für €"),
+    (b"caf\xe9", "a.txt", "café"),
+    (PDF, "a.bin", "a page"),
+])  # fmt: skip
 def test_the_text_of_a_file(data: bytes, name: str, text: str) -> None:
     assert text_of(name, data).strip() == text
 
@@ -144,20 +135,17 @@ def test_passages_that_were_read_lately_are_held_as_far_as_they_fit() -> None:
     assert blobs.reads == 4
 
 
-@pytest.mark.parametrize(
-    ("filter", "passes"),
-    [
-        ({"type": "eq", "key": "a", "value": 1}, True),
-        ({"type": "eq", "key": "a", "value": True}, False),
-        ({"type": "ne", "key": "b", "value": 1}, True),
-        ({"type": "gte", "key": "a", "value": 1}, True),
-        ({"type": "lt", "key": "a", "value": "x"}, False),
-        ({"type": "in", "key": "a", "value": [1, 2]}, True),
-        ({"type": "nin", "key": "a", "value": [1, 2]}, False),
-        ({"type": "and", "filters": [{"type": "eq", "key": "a", "value": 1}] * 2}, True),
-        ({"type": "or", "filters": [{"type": "eq", "key": "a", "value": 2}] * 2}, False),
-    ],
-)
+@pytest.mark.parametrize(("filter", "passes"), [
+    ({"type": "eq", "key": "a", "value": 1}, True),
+    ({"type": "eq", "key": "a", "value": True}, False),
+    ({"type": "ne", "key": "b", "value": 1}, True),
+    ({"type": "gte", "key": "a", "value": 1}, True),
+    ({"type": "lt", "key": "a", "value": "x"}, False),
+    ({"type": "in", "key": "a", "value": [1, 2]}, True),
+    ({"type": "nin", "key": "a", "value": [1, 2]}, False),
+    ({"type": "and", "filters": [{"type": "eq", "key": "a", "value": 1}] * 2}, True),
+    ({"type": "or", "filters": [{"type": "eq", "key": "a", "value": 2}] * 2}, False),
+])  # fmt: skip
 def test_filters(filter: Any, passes: bool) -> None:
     must_be_filter(filter, "$")
     assert matches({"a": 1, "c": "x"}, filter) is passes
@@ -168,20 +156,11 @@ for _ in range(50):
     DEEP = {"type": "and", "filters": [DEEP]}
 
 
-@pytest.mark.parametrize(
-    "filter",
-    [
-        [],
-        {},
-        {"type": "like", "key": "a", "value": 1},
-        {"type": "eq", "value": 1},
-        {"type": "eq", "key": "a"},
-        {"type": "in", "key": "a", "value": 1},
-        {"type": "eq", "key": "a", "value": [1]},
-        {"type": "and", "filters": 1},
-        DEEP,
-    ],
-)
+@pytest.mark.parametrize("filter", [
+    [], {}, {"type": "like", "key": "a", "value": 1}, {"type": "eq", "value": 1},
+    {"type": "eq", "key": "a"}, {"type": "in", "key": "a", "value": 1},
+    {"type": "eq", "key": "a", "value": [1]}, {"type": "and", "filters": 1}, DEEP,
+])  # fmt: skip
 def test_what_is_no_filter(filter: Any) -> None:
     with pytest.raises(ValidationError):
         must_be_filter(filter, "$")
@@ -224,10 +203,8 @@ def test_incomplete_mark_is_released() -> None:
 def test_a_text_without_marks_comes_as_it_is() -> None:
     pieces = AnnotatedPieces(FOUND, MADE)
     assert [list(pieces.add(text)) for text in ("so ", "it ", "is")] == [
-        [{"value": "so "}],
-        [{"value": "it "}],
-        [{"value": "i"}],
-    ]
+        [{"value": "so "}], [{"value": "it "}], [{"value": "i"}],
+    ]  # fmt: skip
     assert list(pieces.rest()) == [{"value": "s"}]  # a path may begin with it
 
 
@@ -301,8 +278,7 @@ def test_of_what_tools_gave_half_is_left_out_where_it_is_too_much(open_with: Ope
     fake.faults = {1: ContextOverflow("too long"), 2: ContextOverflow("too long")}
     with pytest.raises(TurnPaused):
         conversation.say("look", context={"tools": [TOOL]})
-    answer = conversation.resume({"c1": "blue" * 1000})
-    assert answer.text == f"it is {'blue' * 500} [...]"
+    assert conversation.resume({"c1": "blue" * 1000}).text == f"it is {'blue' * 500} [...]"
     assert [message.text for message in fake.prompts[-1].messages[:1]] == ["look"]
 
 
@@ -322,16 +298,11 @@ def test_a_run_that_must_see_all_fails_where_it_is_too_much(open_with: Open) -> 
         conversation.say("last", context={"drops": False})
 
 
-@pytest.mark.parametrize(
-    ("bounds", "reason"),
-    [
-        ({"most_completion": 10}, "max_completion_tokens"),
-        ({"most_prompt": 20}, "max_prompt_tokens"),
-    ],
-)
-def test_no_tool_is_called_once_a_bound_is_reached(
-    open_with: Open, bounds: Any, reason: str
-) -> None:
+@pytest.mark.parametrize(("bounds", "reason"), [
+    ({"most_completion": 10}, "max_completion_tokens"),
+    ({"most_prompt": 20}, "max_prompt_tokens"),
+])  # fmt: skip
+def test_no_tool_is_called_beyond_a_bound(open_with: Open, bounds: Any, reason: str) -> None:
     conversation, _ = open_with(looks)
     answer = conversation.say("look", context={"tools": [TOOL], **bounds})
     assert (answer.text, answer.state["incomplete"]) == ("Hm.", reason)

@@ -21,9 +21,7 @@ TEXTS = {
 pytestmark = [pytest.mark.slow, pytest.mark.weights, pytest.mark.timeout(600)]
 
 
-def test_files_are_searched_by_what_they_mean_and_the_model_answers(
-    make_local_host: MakeHost, tmp_path: Path
-) -> None:
+def test_files_are_found_by_meaning(make_local_host: MakeHost, tmp_path: Path) -> None:
     """Of the model, which is small, only that it answers is expected; of the search, that it
     finds the right document by a question that shares no rare word with it."""
     with Store(tmp_path / "store.db") as store:
@@ -43,11 +41,9 @@ def test_files_are_searched_by_what_they_mean_and_the_model_answers(
                 search, model="smollm2", tool_resources=resources, instructions="Be brief."
             )
             run = api.run(
-                api.thread("When does water freeze?"),
-                assistant,
-                max_completion_tokens=256,
+                api.thread("When does water freeze?"), assistant, max_completion_tokens=256,
                 tool_choice={"type": "file_search"},
-            )
+            )  # fmt: skip
             assert run["status"] in ("completed", "incomplete"), run
             assert run["usage"]["completion_tokens"] > 0
             api.close()

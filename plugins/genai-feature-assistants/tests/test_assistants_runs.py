@@ -85,12 +85,19 @@ def test_item_11_outputs_are_for_the_calls_that_were_asked_for(make_api: MakeApi
     api = make_api(with_weather)
     run = api.run(api.thread("the weather?"), api.assistant(WEATHER))
     path = f"{path_of(run)}/submit_tool_outputs"
-    outputs = [{"tool_call_id": "c1", "output": "cold"}]
-    other = [*outputs, {"tool_call_id": "c2", "output": ""}, {"tool_call_id": "c3", "output": ""}]
-    assert "c2" in api.error(api.post(path, {"tool_outputs": outputs}, 400))
-    assert "c3" in api.error(api.post(path, {"tool_outputs": other}, 400))
+
+    def refusal(*ids: str) -> str:
+        outputs = [{"tool_call_id": id, "output": ""} for id in ids]
+        error = api.post(path, {"tool_outputs": outputs}, 400)["error"]
+        assert error["param"] == "tool_outputs"
+        return str(error["message"])
+
+    refusal()
+    assert "c2" in refusal("c1")
+    assert "c3" in refusal("c1", "c2", "c3")
+    assert api.get(path_of(run)) == run
     assert api.submit(run, c1="cold", c2="warm")["status"] == "completed"
-    assert "completed" in api.error(api.post(path, {"tool_outputs": outputs}, 400))
+    assert "completed" in api.error(api.post(path, {"tool_outputs": []}, 400))
 
 
 def test_ids_of_calls_are_told_apart_over_all_rounds(make_api: MakeApi) -> None:
@@ -110,14 +117,25 @@ def test_ids_of_calls_are_told_apart_over_all_rounds(make_api: MakeApi) -> None:
 
 
 def test_functions_that_there_are_not_are_refused_to_the_model(make_api: MakeApi) -> None:
+    """The client is not asked, and does not see the call."""
+    unknown: tuple[str, str, Any] = ("c", "wether", {})
+    asked = [unknown, ("d", "weather", {})]
+
     def answer(prompt: RecordedPrompt) -> Any:
         outputs = outputs_in(prompt)
-        return says(outputs[0]) if outputs else calls(("c", "wether", {}))
+        return says(" ".join(outputs)) if outputs else calls(*asked)
 
     api = make_api(answer)
-    thread = api.thread("hi")
-    assert api.run(thread, api.assistant(WEATHER))["status"] == "completed"
-    assert "unknown function 'wether'" in api.texts(thread)[-1][1]
+    thread, assistant = api.thread("hi"), api.assistant(WEATHER)
+    run = api.run(thread, assistant)
+    [call] = run["required_action"]["submit_tool_outputs"]["tool_calls"]
+    run = api.submit(run, d="cold")
+    [shown] = api.steps(run)[0]["step_details"]["tool_calls"]
+    assert call["id"] == shown["id"] == "d"
+    assert api.texts(thread)[-1] == ("assistant", "unknown function 'wether' cold")
+    asked[:] = [unknown]
+    assert api.run(thread, assistant)["status"] == "completed"
+    assert api.texts(thread)[-1] == ("assistant", "unknown function 'wether'")
 
 
 def test_item_11_a_run_is_cancelled_while_the_model_thinks(make_api: MakeApi) -> None:
@@ -125,8 +143,12 @@ def test_item_11_a_run_is_cancelled_while_the_model_thinks(make_api: MakeApi) ->
     api.fake.faults[0] = HANG
     thread = api.thread("hi")
     run = api.begin(thread, api.assistant())
-    assert run["status"] == "queued"
+    assert (run["status"], run["started_at"], run["usage"]) == ("queued", None, None)
+    assert run["expires_at"] == run["created_at"] + 600
     assert api.fake.hanging.wait(30)
+    now = api.get(path_of(run))
+    assert (now["status"], now["started_at"] is None) == ("in_progress", False)
+    api.post(f"{path_of(run)}/submit_tool_outputs", {"tool_outputs": []}, 400)
     assert api.post(f"{path_of(run)}/cancel")["status"] in ("cancelling", "cancelled")
     run = api.ended(run)
     assert run["status"] == "cancelled"
@@ -143,13 +165,10 @@ def test_item_11_a_run_that_waits_for_its_client_is_cancelled_at_once(make_api: 
     assert (run["status"], run["required_action"]) == ("cancelled", None)
 
 
-@pytest.mark.parametrize(
-    ("fault", "code"),
-    [
-        (RateLimited("too many", retry_after=1), "rate_limit_exceeded"),
-        (ServiceUnavailable("it is down"), "server_error"),
-    ],
-)
+@pytest.mark.parametrize(("fault", "code"), [
+    (RateLimited("too many", retry_after=1), "rate_limit_exceeded"),
+    (ServiceUnavailable("it is down"), "server_error"),
+])  # fmt: skip
 def test_item_11_what_goes_wrong_fails_the_run(make_api: MakeApi, fault: Any, code: str) -> None:
     api = make_api()
     api.fake.faults[0] = fault
@@ -157,7 +176,8 @@ def test_item_11_what_goes_wrong_fails_the_run(make_api: MakeApi, fault: Any, co
     run = api.run(thread, api.assistant())
     assert (run["status"], run["last_error"]["code"]) == ("failed", code)
     assert fault.message in run["last_error"]["message"]
-    assert run["failed_at"] is not None
+    assert (run["failed_at"] is None, run["completed_at"]) == (False, None)
+    assert api.texts(thread) == [("user", "hi")]
     assert api.run(thread, run["assistant_id"])["status"] == "completed"
 
 
@@ -170,7 +190,9 @@ def test_item_11_bounds_on_tokens_leave_a_run_incomplete(make_api: MakeApi) -> N
     [message] = api.get(f"/threads/{thread}/messages", run_id=run["id"])["data"]
     expected = ("incomplete", {"reason": "max_tokens"})
     assert (message["status"], message["incomplete_details"]) == expected
-    assert api.fake.prompts[0].parameters["max_tokens"] == 256
+    assert (message["completed_at"], message["incomplete_at"] is None) == (None, False)
+    assert message["content"][0]["text"]["value"] == "so far"
+    assert api.fake.prompts[0].parameters == {"max_tokens": 256}
 
 
 def test_what_a_run_sees_of_its_thread(make_api: MakeApi) -> None:
@@ -191,20 +213,24 @@ def test_a_thread_has_one_run_at_a_time(make_api: MakeApi) -> None:
     again = api.post(f"/threads/{thread}/runs", {"assistant_id": assistant}, 400)
     assert f"already has an active run {run['id']}" in api.error(again)
     message = {"role": "user", "content": "more"}
-    refused = api.post(f"/threads/{thread}/messages", message, 400)
-    assert run["id"] in api.error(refused)
+    assert run["id"] in api.error(api.post(f"/threads/{thread}/messages", message, 400))
     assert run["id"] in api.error(api.delete(f"/threads/{thread}", 400))
     assert len(api.get(f"/threads/{thread}/runs")["data"]) == 1
     api.submit(run, c1="a", c2="b")
     api.post(f"/threads/{thread}/messages", message)
 
 
+CHOSEN = {"type": "function", "function": {"name": "weather"}}
+
+
 def test_a_tool_choice_holds_for_the_first_prompt(make_api: MakeApi) -> None:
     api = make_api(with_weather)
-    chosen = {"type": "function", "function": {"name": "weather"}}
-    run = api.run(api.thread("the weather?"), api.assistant(WEATHER), tool_choice=chosen)
-    assert run["tool_choice"] == chosen
-    assert api.submit(run, c1="a", c2="b")["status"] == "completed"
+    chosen = {"tool_choice": CHOSEN, "parallel_tool_calls": False}
+    run = api.run(api.thread("the weather?"), api.assistant(WEATHER), **chosen)
+    assert run["tool_choice"] == CHOSEN
+    [call] = run["required_action"]["submit_tool_outputs"]["tool_calls"]  # one at a time
+    assert call["id"] == "c1"
+    assert api.submit(run, c1="a")["status"] == "completed"
 
 
 def test_answers_in_json_are_checked(make_api: MakeApi) -> None:
@@ -216,22 +242,18 @@ def test_answers_in_json_are_checked(make_api: MakeApi) -> None:
     assert api.fake.prompts[0].schema == {"type": "object"}
 
 
-@pytest.mark.parametrize(
-    ("fields", "path"),
-    [
-        ({"model": "nobody"}, "model"),
-        ({"tools": [{"type": "retrieval"}]}, "tools[0].type"),
-        ({"temperature": 3}, "temperature"),
-        ({"max_completion_tokens": 1}, "max_completion_tokens"),
-        ({"metadata": {"a": 1}}, "metadata.a"),
-        ({"tool_choice": "always"}, "tool_choice"),
-        ({"tool_choice": "required"}, "tool_choice"),
-        ({"truncation_strategy": {"type": "last_messages"}}, "last_messages"),
-        ({"additional_messages": [{"role": "system", "content": "a"}]}, "role"),
-        ({"nonsense": 1}, "nonsense"),
-        ({"stream": "yes"}, "stream"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "path"), [
+    ({"model": "nobody"}, "model"), ({"tools": [{"type": "retrieval"}]}, "tools[0].type"),
+    ({"temperature": 3}, "temperature"),
+    ({"max_completion_tokens": 255}, "max_completion_tokens"),
+    ({"metadata": {"a": 1}}, "metadata.a"), ({"tool_choice": "always"}, "tool_choice"),
+    ({"tool_choice": "required"}, "tool_choice"), ({"tool_choice": CHOSEN}, "tool_choice"),
+    ({"truncation_strategy": {"type": "last_messages"}}, "last_messages"),
+    ({"additional_messages": [{"role": "system", "content": "a"}]}, "role"),
+    ({"nonsense": 1}, "nonsense"),
+    ({"assistant_id": ""}, "assistant_id"),
+    ({"stream": "yes"}, "stream"),
+])  # fmt: skip
 def test_what_a_run_must_not_ask_for(make_api: MakeApi, fields: Any, path: str) -> None:
     api = make_api()
     thread = api.thread("hi")
@@ -241,26 +263,6 @@ def test_what_a_run_must_not_ask_for(make_api: MakeApi, fields: Any, path: str) 
     assert path in f"{error['param']} {error['message']}", refused
     assert api.get(f"/threads/{thread}/runs")["data"] == []
     assert api.texts(thread) == [("user", "hi")]
-
-
-def test_item_11_what_is_not_there_is_a_404_with_a_message(make_api: MakeApi) -> None:
-    api = make_api()
-    thread = api.thread("hi")
-    for path in (
-        "/assistants/asst_1",
-        "/threads/thread_1",
-        "/threads/thread_1/messages",
-        f"/threads/{thread}/messages/msg_1",
-        f"/threads/{thread}/runs/run_1",
-        f"/threads/{thread}/runs/run_1/steps",
-        "/vector_stores/vs_1",
-        "/vector_stores/vs_1/files",
-        "/files/file_1",
-        "/files/file_1/content",
-    ):
-        assert "found" in api.error(api.get(path, 404)), path
-    body = {"assistant_id": "asst_1"}
-    assert "asst_1" in api.error(api.post(f"/threads/{thread}/runs", body, 404))
 
 
 def test_a_model_that_says_nothing_fails_the_run(make_api: MakeApi) -> None:
@@ -292,14 +294,10 @@ def test_records_of_runs_are_not_kept_nor_among_conversations(make_api: MakeApi)
 
 
 MESSAGE = [
-    "thread.run.step.created",
-    "thread.run.step.in_progress",
-    "thread.message.created",
-    "thread.message.in_progress",
-    "thread.message.delta",
-    "thread.message.completed",
+    "thread.run.step.created", "thread.run.step.in_progress", "thread.message.created",
+    "thread.message.in_progress", "thread.message.delta", "thread.message.completed",
     "thread.run.step.completed",
-]
+]  # fmt: skip
 BEGUN = ["thread.run.created", "thread.run.queued", "thread.run.in_progress"]
 END = ["thread.run.completed", "done"]
 
@@ -320,19 +318,24 @@ def test_item_11_a_message_is_told_as_it_is_written(make_api: MakeApi) -> None:
     thread = api.thread("hi")
     events = api.events(f"/threads/{thread}/runs", {"assistant_id": api.assistant()})
     assert names_of(events) == [*BEGUN, *MESSAGE, *END]
+    assert [run["status"] for _, run in events[:3]] == ["queued", "queued", "in_progress"]
     assert text_of(events) == "many words, in several pieces"
-    assert sum(name == "thread.message.delta" for name, _ in events) > 1
+    deltas = [data for name, data in events if name == "thread.message.delta"]
+    assert len(deltas) > 1
     assert events[-1] == ("done", "[DONE]")
     last = dict(events)["thread.run.completed"]
     assert last == api.get(path_of(last))
     [message] = api.get(f"/threads/{thread}/messages", run_id=last["id"])["data"]
     assert message == dict(events)["thread.message.completed"]
+    begun = dict(events)["thread.message.created"]
+    assert (begun["id"], begun["content"], begun["status"]) == (message["id"], [], "in_progress")
+    assert {(each["id"], each["object"]) for each in deltas} == {
+        (message["id"], "thread.message.delta")
+    }
     assert api.steps(last) == [dict(events)["thread.run.step.completed"]]
 
 
-def test_item_11_a_stream_ends_where_the_client_is_to_call_and_goes_on_after(
-    make_api: MakeApi,
-) -> None:
+def test_item_11_stream_ends_at_calls_and_goes_on_after(make_api: MakeApi) -> None:
     def answer(prompt: RecordedPrompt) -> Any:
         results = outputs_in(prompt)
         if results:
@@ -343,26 +346,17 @@ def test_item_11_a_stream_ends_where_the_client_is_to_call_and_goes_on_after(
     thread = api.thread("the weather?")
     events = api.events(f"/threads/{thread}/runs", {"assistant_id": api.assistant(WEATHER)})
     assert names_of(events) == [
-        *BEGUN,
-        *MESSAGE,
-        "thread.run.step.created",
-        "thread.run.step.in_progress",
-        "thread.run.step.delta",
-        "thread.run.requires_action",
-        "done",
-    ]
+        *BEGUN, *MESSAGE, "thread.run.step.created", "thread.run.step.in_progress",
+        "thread.run.step.delta", "thread.run.requires_action", "done",
+    ]  # fmt: skip
     [call] = dict(events)["thread.run.step.delta"]["delta"]["step_details"]["tool_calls"]
     assert call["function"] == {"name": "weather", "arguments": '{"city":"Oslo"}', "output": None}
     run = dict(events)["thread.run.requires_action"]
     outputs = {"tool_outputs": [{"tool_call_id": "c1", "output": "cold"}]}
     events = api.events(f"{path_of(run)}/submit_tool_outputs", outputs)
     assert names_of(events) == [
-        "thread.run.queued",
-        "thread.run.in_progress",
-        "thread.run.step.completed",
-        *MESSAGE,
-        *END,
-    ]
+        "thread.run.queued", "thread.run.in_progress", "thread.run.step.completed", *MESSAGE, *END,
+    ]  # fmt: skip
     assert text_of(events) == "it is cold"
 
 
@@ -427,9 +421,7 @@ class TestARunThatEndsWhileItsMessageIsStreamed:
         finally:
             ending.join()
 
-    def test_item_11_it_is_cancelled(
-        self, make_api: MakeApi, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_item_11_cancelled(self, make_api: MakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
         api = make_api(lambda prompt: "many words, in several pieces")
         events = self.events(api, monkeypatch, lambda run: api.post(f"{path_of(run)}/cancel"))
         names = [name for name in names_of(events) if name != "thread.run.cancelling"]
@@ -481,8 +473,7 @@ class TestARunThatEndsWhileItsMessageIsStreamed:
 def test_what_cannot_begin_has_a_status_of_its_own(make_api: MakeApi) -> None:
     api = make_api()
     body = {"assistant_id": api.assistant(), "model": "nobody", "stream": True}
-    refused = api.post(f"/threads/{api.thread('hi')}/runs", body, 400)
-    assert "nobody" in api.error(refused)
+    assert "nobody" in api.error(api.post(f"/threads/{api.thread('hi')}/runs", body, 400))
 
 
 def test_item_12_annotations_come_with_their_marks(make_api: MakeApi) -> None:
@@ -493,8 +484,7 @@ def test_item_12_annotations_come_with_their_marks(make_api: MakeApi) -> None:
         return says(f"Blue {outputs[0].splitlines()[0]}.")
 
     api = make_api(answer)
-    store = api.store_of(notes="the sea")
-    resources = {"file_search": {"vector_store_ids": [store]}}
+    resources = {"file_search": {"vector_store_ids": [api.store_of(notes="the sea")]}}
     assistant = api.assistant(SEARCH, tool_resources=resources)
     events = api.events(f"/threads/{api.thread('?')}/runs", {"assistant_id": assistant})
     pieces = [data["delta"]["content"][0]["text"] for name, data in events if "e.delta" in name]
@@ -505,9 +495,7 @@ def test_item_12_annotations_come_with_their_marks(make_api: MakeApi) -> None:
     assert annotation["text"] in text["value"] == text_of(events)
 
 
-def test_a_run_that_has_just_come_is_not_taken_for_lost(
-    make_api: MakeApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_run_is_not_taken_for_lost(make_api: MakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker looks after its jobs at any time: also just before one is in the store."""
     add = JobQueue.add
     workers: list[JobWorker] = []

@@ -1,8 +1,7 @@
-"""Files, vector stores, and the search in them by runs."""
+"""Files, vector stores, and the search in them by runs; what any object refuses."""
 
 from __future__ import annotations
 
-import json
 from typing import Any, cast
 
 import pytest
@@ -22,6 +21,7 @@ from genai_host_testing.internal.assistants_api import (
     calls,
     ids_of,
     outputs_in,
+    path_of,
     says,
     until,
 )
@@ -42,15 +42,17 @@ def cites(prompt: RecordedPrompt) -> Any:
 
 def searcher(api: Api, store: str, **search: Any) -> str:
     tool = {**SEARCH, "file_search": search} if search else SEARCH
-    resources = {"file_search": {"vector_store_ids": [store]}}
-    return api.assistant(tool, tool_resources=resources)
+    return api.assistant(tool, tool_resources={"file_search": {"vector_store_ids": [store]}})
 
 
-def test_item_12_an_answer_cites_the_files_and_indices_slice_to_its_marks(
-    make_api: MakeApi,
-) -> None:
+SEA_AND_HILLS = {"sea": "the sea is blue", "hills": "hills are green"}
+USER = {"role": "user", "content": "a"}
+ATTACHED = [{"file_id": "file_1", "tools": [SEARCH]}]
+
+
+def test_item_12_answer_cites_files_and_indices_slice_to_its_marks(make_api: MakeApi) -> None:
     api = make_api(cites)
-    store = api.store_of(sea="the sea is blue", hills="hills are green")
+    store = api.store_of(**SEA_AND_HILLS)
     files = {file["id"] for file in api.get(f"/vector_stores/{store}/files")["data"]}
     thread = api.thread("the sea is blue")
     run = api.run(thread, searcher(api, store))
@@ -69,23 +71,26 @@ def test_item_12_an_answer_cites_the_files_and_indices_slice_to_its_marks(
 
 def test_item_12_what_was_found_stands_in_the_step(make_api: MakeApi) -> None:
     api = make_api(cites)
-    store = api.store_of(sea="the sea is blue", hills="hills are green")
-    run = api.run(api.thread("the sea is blue"), searcher(api, store, max_num_results=1))
-    [call] = api.steps(run)[0]["step_details"]["tool_calls"]
+    store = api.store_of(**SEA_AND_HILLS)
+    search = {"max_num_results": 1, "ranking_options": {"score_threshold": 0.5}}
+    run = api.run(api.thread("the sea is blue"), searcher(api, store, **search))
+    step = api.steps(run)[0]
+    [call] = step["step_details"]["tool_calls"]
+    assert call["file_search"]["ranking_options"]["score_threshold"] == 0.5
     [hit] = call["file_search"]["results"]
     assert (hit["file_name"], "content" in hit) == ("sea.txt", False)
     assert hit["score"] == pytest.approx(1.0)
-    include = "step_details.tool_calls[*].file_search.results[*].content"
-    [call] = api.steps(run, **{"include[]": include})[0]["step_details"]["tool_calls"]
-    [hit] = call["file_search"]["results"]
-    assert hit["content"] == [{"type": "text", "text": "the sea is blue"}]
+    include: Any = {"include[]": "step_details.tool_calls[*].file_search.results[*].content"}
+    retrieved = api.get(f"{path_of(run)}/steps/{step['id']}", **include)
+    for detailed in (api.steps(run, **include)[0], retrieved):
+        [hit] = detailed["step_details"]["tool_calls"][0]["file_search"]["results"]
+        assert hit["content"] == [{"type": "text", "text": "the sea is blue"}]
 
 
 def test_item_12_a_search_without_a_vector_store_is_an_error(make_api: MakeApi) -> None:
     api = make_api(cites)
     thread = api.thread("the sea?")
-    body = {"assistant_id": api.assistant(SEARCH)}
-    refused = api.post(f"/threads/{thread}/runs", body, 400)
+    refused = api.post(f"/threads/{thread}/runs", {"assistant_id": api.assistant(SEARCH)}, 400)
     assert "file_search has no vector store" in api.error(refused)
     assert api.get(f"/threads/{thread}/runs")["data"] == []
 
@@ -100,7 +105,7 @@ def test_item_12_marks_of_two_searches_of_a_round_are_told_apart(make_api: MakeA
         return says(" ".join(each.splitlines()[0] for each in outputs))
 
     api = make_api(answer)
-    store = api.store_of(sea="the sea is blue", hills="hills are green")
+    store = api.store_of(**SEA_AND_HILLS)
     thread = api.thread("?")
     api.run(thread, searcher(api, store, max_num_results=1))
     text = api.get(f"/threads/{thread}/messages")["data"][0]["content"][0]["text"]
@@ -124,7 +129,7 @@ def test_what_is_attached_to_a_message_is_searched(make_api: MakeApi) -> None:
 
 def test_a_file_of_two_vector_stores_is_found_once(make_api: MakeApi) -> None:
     api = make_api(cites)
-    store = api.store_of(sea="the sea is blue", hills="hills are green")
+    store = api.store_of(**SEA_AND_HILLS)
     files = ids_of(api.get(f"/vector_stores/{store}/files"))
     resources = {"file_search": {"vector_stores": [{"file_ids": files}]}}
     thread = api.post("/threads", {"tool_resources": resources})["id"]
@@ -136,7 +141,7 @@ def test_a_file_of_two_vector_stores_is_found_once(make_api: MakeApi) -> None:
 
 def test_a_deleted_file_is_no_longer_found(make_api: MakeApi) -> None:
     api = make_api(cites)
-    store = api.store_of(sea="the sea is blue", hills="hills are green")
+    store = api.store_of(**SEA_AND_HILLS)
     found = api.post(f"/vector_stores/{store}/search", {"query": "the sea is blue"})["data"]
     api.delete(f"/files/{found[0]['file_id']}")
     api.get(f"/vector_stores/{store}/files/{found[0]['file_id']}/content", 404)
@@ -197,9 +202,7 @@ class TestVectorStoresAfterTheDeletionOfAFile:
         assert 0 < len(statements) < 50
         assert len([*shelf_of(host, "", "vs_1").all()]) == 49
 
-    def test_the_store_may_be_deleted_meanwhile(
-        self, host: Host, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_store_is_deleted_meanwhile(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
         remove = StoreFiles.remove
 
         def removes(self: StoreFiles, user: str, store: str, file: str) -> None:
@@ -212,11 +215,9 @@ class TestVectorStoresAfterTheDeletionOfAFile:
         assert stores_of(host, "").find("vs_1") is None
 
 
-def test_a_file_that_is_deleted_during_a_search(
-    make_api: MakeApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_deleted_during_a_search(make_api: MakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     api = make_api(cites)
-    store = api.store_of(sea="the sea is blue", hills="hills are green")
+    store = api.store_of(**SEA_AND_HILLS)
     [file] = [each for each in api.get("/files")["data"] if each["filename"] == "sea.txt"]
     begin = api.fake.begin
 
@@ -263,15 +264,12 @@ def test_equal_files_are_deleted_one_by_one(make_api: MakeApi) -> None:
     assert api.ask("GET", f"/files/{second}/content").content == b"same"
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "code"),
-    [
-        ("a.bin", b"a\0b", "unsupported_file"),
-        ("a.txt", b"  ", "invalid_file"),
-        pytest.param("a.pdf", b"%PDF-1.4 nonsense", "invalid_file", marks=pytest.mark.process),
-        pytest.param("a.html", b"<div>" * 10_000, "invalid_file", marks=pytest.mark.process),
-    ],
-)
+@pytest.mark.parametrize(("name", "data", "code"), [
+    ("a.bin", b"a\0b", "unsupported_file"),
+    ("a.txt", b"  ", "invalid_file"),
+    pytest.param("a.pdf", b"%PDF-1.4 nonsense", "invalid_file", marks=pytest.mark.process),
+    pytest.param("a.html", b"<div>" * 10_000, "invalid_file", marks=pytest.mark.process),
+])  # fmt: skip
 def test_files_without_a_text_fail(make_api: MakeApi, name: str, data: bytes, code: str) -> None:
     api = make_api()
     store = api.post("/vector_stores", {"file_ids": [api.upload(name, data)]})["id"]
@@ -290,8 +288,7 @@ def test_a_vector_store_is_searched_with_filters(make_api: MakeApi) -> None:
         body = {"file_id": file, "attributes": {"year": year}}
         api.post(f"/vector_stores/{store}/files", body)
     until(lambda: api.get(f"/vector_stores/{store}")["status"] == "completed")
-    late = {"type": "gt", "key": "year", "value": 2000}
-    body = {"query": "it is old", "filters": late}
+    body = {"query": "it is old", "filters": {"type": "gt", "key": "year", "value": 2000}}
     [hit] = api.post(f"/vector_stores/{store}/search", body)["data"]
     assert (hit["filename"], hit["attributes"]) == ("new.txt", {"year": 2026})
     page = api.post(f"/vector_stores/{store}/search", {"query": "it is old"})
@@ -314,24 +311,34 @@ def test_batches_of_files(make_api: MakeApi) -> None:
     assert content["data"] == [{"type": "text", "text": "number 1"}]
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "words"),
-    [
-        ("/vector_stores", {"file_ids": ["file_1"]}, "file_1"),
-        ("/vector_stores", {"expires_after": {"anchor": "created_at", "days": 1}}, "anchor"),
-        ("/vector_stores", {"chunking_strategy": {"type": "static"}}, "static"),
-        ("/vector_stores/{store}/files", {"file_id": "file_1"}, "file_1"),
-        ("/vector_stores/{store}/files", {}, "file_id"),
-        ("/vector_stores/{store}/search", {"query": " "}, "query"),
-        ("/vector_stores/{store}/search", {"query": "a", "filters": {"type": "x"}}, "filter"),
-        ("/vector_stores/{store}/file_batches", {"file_ids": []}, "1 to"),
-    ],
-)
-def test_what_vector_stores_refuse(make_api: MakeApi, path: str, body: Any, words: str) -> None:
+@pytest.mark.parametrize(("path", "body", "param"), [
+    ("/assistants", {"model": ""}, "model"),
+    ("/assistants", {"model": "fake", "name": "a" * 257}, "name"),
+    ("/assistants", {"model": "fake", "temperature": 3}, "temperature"),
+    ("/assistants", {"model": "fake", "tools": [{"type": "magic"}]}, "tools[0].type"),
+    ("/assistants", {"model": "fake", "metadata": {"a": "b" * 513}}, "metadata.a"),
+    ("/assistants?limit=0", None, "limit"), ("/assistants?order=best", None, "order"),
+    ("/assistants?after=asst_1", None, "after"),
+    ("/threads", {"messages": [{"role": "boss", "content": "a"}]}, "messages[0].role"),
+    ("/threads/{thread}/messages", {"role": "user", "content": ""}, "content"),
+    ("/threads/{thread}/messages", {**USER, "attachments": ATTACHED}, "attachments[0].file_id"),
+    ("/vector_stores", {"file_ids": ["file_1"]}, "file_ids"),
+    ("/vector_stores", {"expires_after": {"anchor": "created_at", "days": 1}},
+     "expires_after.anchor"),
+    ("/vector_stores", {"chunking_strategy": {"type": "static"}}, "chunking_strategy.static"),
+    ("/vector_stores/{store}/files", {"file_id": "file_1"}, "file_id"),
+    ("/vector_stores/{store}/files", {}, "file_id"),
+    ("/vector_stores/{store}/search", {"query": " "}, "query"),
+    ("/vector_stores/{store}/search", {"query": "a", "filters": {"type": "x"}}, "filters.type"),
+    ("/vector_stores/{store}/file_batches", {"file_ids": []}, "file_ids"),
+])  # fmt: skip
+def test_what_is_refused(make_api: MakeApi, path: str, body: Any, param: str) -> None:
     api = make_api()
-    store = api.post("/vector_stores")["id"]
-    refused = api.post(path.format(store=store), body, 400)
-    assert words in json.dumps(refused["error"])
+    names = {"store": api.post("/vector_stores")["id"], "thread": api.thread()}
+    refused = api.ask("GET" if body is None else "POST", path.format(**names), body)
+    error = refused.json()["error"]
+    assert (refused.status_code, error["type"]) == (400, "invalid_request_error")
+    assert error["param"] == param, error
 
 
 @pytest.mark.parametrize("kind", ["assistants", "files", "messages", "stores", "store files"])
@@ -358,3 +365,36 @@ def test_every_list_goes_on_after_a_deleted_object(make_api: MakeApi, kind: str)
     api.delete(f"{paths[kind]}/{newest}")
     assert ids_of(api.get(paths[kind], after=newest)) == [second, *rest]
     assert "unknown" in api.error(api.get(paths[kind], 400, after=f"{newest}0"))
+
+
+def test_item_11_what_is_not_there_is_a_404_with_a_message(make_api: MakeApi) -> None:
+    api = make_api()
+    thread, store = (
+        f"/threads/{api.thread('hi')}",
+        f"/vector_stores/{api.post('/vector_stores')['id']}",
+    )
+    assistant, none = {"assistant_id": api.assistant()}, {"assistant_id": "none_1"}
+    message = {"role": "user", "content": "a"}
+    posts: list[tuple[str, Any]] = [
+        ("/assistants/none_1", {"name": "a"}), ("/threads/none_1", {"metadata": {}}),
+        ("/threads/none_1/messages", message), ("/threads/none_1/runs", assistant),
+        (f"{thread}/runs", none), (f"{thread}/runs/none_1", {"metadata": {}}),
+        (f"{thread}/runs/none_1/cancel", {}), ("/threads/runs", none),
+        (f"{thread}/runs/none_1/submit_tool_outputs", {"tool_outputs": []}),
+        ("/vector_stores/none_1", {"name": "a"}), ("/vector_stores/none_1/search", {"query": "a"}),
+    ]  # fmt: skip
+    refused = [api.post(path, body, 404) for path, body in posts]
+    for path in (
+        "/assistants/none_1", "/threads/none_1", f"{thread}/messages/none_1",
+        "/vector_stores/none_1", "/files/none_1",
+    ):  # fmt: skip
+        refused += [api.get(path, 404), api.delete(path, 404)]
+    for path in (
+        "/threads/none_1/messages", "/threads/none_1/runs", f"{thread}/runs/none_1",
+        f"{thread}/runs/none_1/steps", "/vector_stores/none_1/files", f"{store}/files/none_1",
+        f"{store}/file_batches/none_1", "/files/none_1/content",
+    ):  # fmt: skip
+        refused.append(api.get(path, 404))
+    for each in refused:
+        assert "none_1" in api.error(each)
+        assert each["error"]["type"] == "invalid_request_error"
