@@ -23,8 +23,7 @@ def test_its_data_is_sane(model: Model) -> None:
     assert model.max_output is not None
     usual = {**AnthropicMessages.variant, **model.variant.get("anthropic-messages", {})}
     assert usual["max_tokens"] < model.max_output < model.window
-    most = SchemaValidator(model.parameters["max_tokens"])
-    most.check(model.max_output)
+    SchemaValidator(model.parameters["max_tokens"]).check(model.max_output)
     assert model.capabilities == {"tools", "schema", "images", "files", "reasoning"}
 
 
@@ -37,15 +36,12 @@ def test_there_is_one_way_to_let_it_think(model: Model) -> None:
         assert "high" in model.parameters["reasoning_effort"]["enum"]
 
 
-@pytest.mark.parametrize(
-    ("name", "efforts"),
-    [
-        ("claude-fable-5-2", ["low", "medium", "high", "xhigh", "max"]),
-        ("claude-sonnet-5-5", ["none", "low", "medium", "high", "xhigh", "max"]),
-        ("claude-opus-4-6", ["none", "low", "medium", "high", "max"]),
-        ("claude-opus-4-5", ["low", "medium", "high"]),
-    ],
-)
+@pytest.mark.parametrize(("name", "efforts"), [
+    ("claude-fable-5-2", ["low", "medium", "high", "xhigh", "max"]),
+    ("claude-sonnet-5-5", ["none", "low", "medium", "high", "xhigh", "max"]),
+    ("claude-opus-4-6", ["none", "low", "medium", "high", "max"]),
+    ("claude-opus-4-5", ["low", "medium", "high"]),
+])  # fmt: skip
 def test_how_much_it_can_think(name: str, efforts: list[str]) -> None:
     assert NAMED[name].parameters["reasoning_effort"]["enum"] == efforts
 

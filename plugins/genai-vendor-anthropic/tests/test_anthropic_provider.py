@@ -7,21 +7,7 @@ from typing import Any
 import genai_vendor_anthropic
 import pytest
 
-from genai_host import Config, Host
-from genai_host.api import (
-    DialectEndpoint,
-    File,
-    Image,
-    ListedModel,
-    Message,
-    Offering,
-    http_provider,
-)
-from genai_host.errors import (
-    InvalidParameter,
-    MalformedReply,
-    NoRoute,
-)
+from genai_host import Config, Host, api, errors
 from genai_host_testing import InlinePlugin
 from genai_host_testing.fake_service import FakeService, json_reply
 from genai_host_testing.internal.configs import provider_config
@@ -75,15 +61,12 @@ def host(hosts: Hosts) -> Host:
     return hosts()
 
 
-@pytest.mark.parametrize(
-    ("model", "id"),
-    [
-        ("claude-sonnet-5-5", "claude-sonnet-5-5"),
-        ("claude-haiku-4-5@anthropic", "claude-haiku-4-5-20251001"),
-        ("claude-haiku-4-5-20251001", "claude-haiku-4-5-20251001"),
-        ("anthropic/claude-of-tomorrow", "claude-of-tomorrow"),
-    ],
-)
+@pytest.mark.parametrize(("model", "id"), [
+    ("claude-sonnet-5-5", "claude-sonnet-5-5"),
+    ("claude-haiku-4-5@anthropic", "claude-haiku-4-5-20251001"),
+    ("claude-haiku-4-5-20251001", "claude-haiku-4-5-20251001"),
+    ("anthropic/claude-of-tomorrow", "claude-of-tomorrow"),
+])  # fmt: skip
 @each_way
 def test_it_answers(host: Host, service: FakeService, model: str, id: str, streamed: bool) -> None:
     service.replies = [claude("hello", streamed=streamed)]
@@ -130,7 +113,9 @@ def test_a_schema_is_held_to(host: Host, service: FakeService) -> None:
 
 def test_pictures_and_documents_are_sent(host: Host, service: FakeService) -> None:
     service.replies = [claude("hello")]
-    message = Message("user", ["a", Image(url="http://x"), File(b"%PDF", "application/pdf", "b")])
+    message = api.Message(
+        "user", ["a", api.Image(url="http://x"), api.File(b"%PDF", "application/pdf", "b")]
+    )
     host.open("chat", "claude-sonnet-5-5").say(message)
     (sent,) = service.requests[0].json()["messages"]
     assert [part["type"] for part in sent["content"]] == ["text", "image", "document"]
@@ -150,24 +135,18 @@ def test_how_much_it_thinks_is_said_as_each_model_has_it(host: Host, service: Fa
     assert bodies[0]["output_config"] == {"effort": "high"}
 
 
-@pytest.mark.parametrize(
-    ("model", "parameters"),
-    [
-        ("claude-opus-5-5", {"reasoning_effort": "none"}),
-        ("claude-opus-5-5", {"thinking_budget": 2000}),
-        ("claude-opus-5-5", {"temperature": 0}),
-        ("claude-haiku-4-5", {"temperature": 0}),  # which the version of the API refuses
-        ("claude-haiku-4-5", {"reasoning_effort": "low"}),
-        ("claude-haiku-4-5", {"max_tokens": 64_001}),
-        ("claude-sonnet-4-6", {"reasoning_effort": "xhigh"}),
-        ("claude-opus-5-5", {"seed": 1}),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("model", "parameters"), [
+    ("claude-opus-5-5", {"reasoning_effort": "none"}),
+    ("claude-opus-5-5", {"thinking_budget": 2000}),
+    ("claude-opus-5-5", {"temperature": 0}),
+    ("claude-haiku-4-5", {"temperature": 0}),  # which the version of the API refuses
+    ("claude-haiku-4-5", {"reasoning_effort": "low"}), ("claude-haiku-4-5", {"max_tokens": 64_001}),
+    ("claude-sonnet-4-6", {"reasoning_effort": "xhigh"}), ("claude-opus-5-5", {"seed": 1}),
+], ids=str)  # fmt: skip
 def test_what_a_model_refuses_is_not_sent(
     host: Host, service: FakeService, model: str, parameters: dict[str, Any]
 ) -> None:
-    with pytest.raises(InvalidParameter):
+    with pytest.raises(errors.InvalidParameter):
         host.open("chat", model, parameters=parameters)
     assert not service.requests
 
@@ -175,16 +154,14 @@ def test_what_a_model_refuses_is_not_sent(
 # settings
 
 
-def test_an_older_version_takes_what_guides_the_choice_of_tokens(
-    hosts: Hosts, service: FakeService
-) -> None:
+def test_older_version_takes_sampling_parameters(hosts: Hosts, service: FakeService) -> None:
     host = hosts(version="2023-06-01")
     service.replies = [claude("a")]
     ask(host, "claude-haiku-4-5", parameters={"temperature": 0, "top_k": 3})
     (sent,) = service.requests
     assert sent.headers["anthropic-version"] == "2023-06-01"
     assert (sent.json()["temperature"], sent.json()["top_k"]) == (0, 3)
-    with pytest.raises(InvalidParameter):
+    with pytest.raises(errors.InvalidParameter):
         host.open("chat", "claude-opus-5-5", parameters={"temperature": 0})
 
 
@@ -196,7 +173,7 @@ def test_a_token_is_sent_where_there_is_no_key(hosts: Hosts, service: FakeServic
     assert "x-api-key" not in headers
 
 
-def test_a_key_comes_before_a_token(
+def test_key_before_token(
     hosts: Hosts, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "another-canary")
@@ -213,9 +190,7 @@ def test_previews_are_named(hosts: Hosts, service: FakeService) -> None:
     assert service.requests[0].headers["anthropic-beta"] == "one-2026-01-01,two-2026-02-02"
 
 
-def test_stale_thoughts_are_dropped_where_it_is_asked_for(
-    hosts: Hosts, service: FakeService
-) -> None:
+def test_stale_thoughts_are_dropped_on_request(hosts: Hosts, service: FakeService) -> None:
     host = hosts(betas=["one-2026-01-01"], drop_stale_thinking=True)
     service.replies = [claude("a")] * 2
     ask(host, "claude-opus-5-5")
@@ -241,13 +216,11 @@ def test_a_service_elsewhere_may_lack_something(hosts: Hosts, service: FakeServi
 
 
 def test_it_says_that_it_has_no_key(make_host: MakeHost) -> None:
-    with pytest.raises(NoRoute, match="no key: set ANTHROPIC_API_KEY"):
+    with pytest.raises(errors.NoRoute, match="no key: set ANTHROPIC_API_KEY"):
         make_host(anthropic=genai_vendor_anthropic).open("chat", "claude-opus-5-5")
 
 
-def test_a_server_elsewhere_needs_no_key(
-    make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_key(make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", service.url)
     service.replies = [claude("hello")]
     assert ask(make_host(anthropic=genai_vendor_anthropic), "anthropic/qwen") == "hello"
@@ -258,24 +231,20 @@ def test_it_is_patient_with_models_that_think(host: Host) -> None:
     assert host.instances["anthropic"].provider.call_limits["first_token_timeout"] >= 300
 
 
-def test_a_cloud_is_served_by_what_it_says_of_itself(
-    make_host: MakeHost, service: FakeService
-) -> None:
+def test_a_cloud_is_served_by_its_description(make_host: MakeHost, service: FakeService) -> None:
     """As those do that have the model in the path, and the version in the body."""
-    cloud = http_provider(
+    cloud = api.http_provider(
         "cloud",
         service.url,
         {
-            "anthropic-messages": DialectEndpoint(
-                "/model/{model}/invoke",
-                stream_path="/model/{model}/invoke-with-response-stream",
+            "anthropic-messages": api.DialectEndpoint(
+                "/model/{model}/invoke", stream_path="/model/{model}/invoke-with-response-stream",
                 extra_fields={"anthropic_version": "bedrock-2023-05-31"},
-                omit_fields=["model", "stream"],
-                variant={"cache": "blocks"},
+                omit_fields=["model", "stream"], variant={"cache": "blocks"},
             )
         },
-    )
-    offered = Offering("claude-opus-5-5", "cloud", "anthropic.claude-opus-5-5")
+    )  # fmt: skip
+    offered = api.Offering("claude-opus-5-5", "cloud", "anthropic.claude-opus-5-5")
     host = make_host(
         anthropic=genai_vendor_anthropic, cloud=InlinePlugin(providers=[cloud], offerings=[offered])
     )
@@ -305,8 +274,10 @@ def test_its_models_are_listed_page_by_page(host: Host, service: FakeService) ->
         json_reply({"data": [{"id": "claude-b"}], "has_more": False, "last_id": "claude-b"}),
     ]  # fmt: skip
     assert listed(host, "anthropic") == [
-        ListedModel("claude-a", capabilities={"tools", "images", "reasoning"}, window=1_000_000),
-        ListedModel("claude-b"),
+        api.ListedModel(
+            "claude-a", capabilities={"tools", "images", "reasoning"}, window=1_000_000
+        ),
+        api.ListedModel("claude-b"),
     ]
     first, second = service.requests
     assert (first.method, first.path) == ("GET", "/v1/models?limit=1000")
@@ -316,11 +287,9 @@ def test_its_models_are_listed_page_by_page(host: Host, service: FakeService) ->
 @pytest.mark.parametrize(
     "page", [[], {}, {"data": 1}, {"data": [1]}, {"data": [{}]}, {"data": [{"id": 1}]}], ids=str
 )
-def test_what_is_no_list_of_models_is_malformed(
-    host: Host, service: FakeService, page: Any
-) -> None:
+def test_malformed_list_of_models(host: Host, service: FakeService, page: Any) -> None:
     service.replies = [json_reply(page)]
-    with pytest.raises(MalformedReply):
+    with pytest.raises(errors.MalformedReply):
         listed(host, "anthropic")
 
 

@@ -98,11 +98,8 @@ class TestClaude(AnthropicMessagesReplies, AtBedrock):
 del AtBedrock, SpeaksConverse, HttpProviderSuite  # they are bases
 
 _USAGE = {
-    "inputTokens": 3,
-    "outputTokens": 2,
-    "cacheReadInputTokens": 4,
-    "cacheWriteInputTokens": 1,
-}
+    "inputTokens": 3, "outputTokens": 2, "cacheReadInputTokens": 4, "cacheWriteInputTokens": 1,
+}  # fmt: skip
 _SAID = [{"text": "hello there"}]
 _CALLED = [{"text": "so"}, CALLED]
 

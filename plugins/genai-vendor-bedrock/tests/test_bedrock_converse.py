@@ -234,16 +234,12 @@ class TestRequests(ChatRequests):
         held = self.held({"type": "string", "minLength": 3})
         assert held == {"type": "string", "description": '{"minLength":3}'}
 
-    @pytest.mark.parametrize(
-        "schema",
-        [
-            {"type": "object"}, {"type": "array", "items": {}}, {"$ref": "https://x/y"},
-            {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}},
-            {"$ref": "#/$defs/none"}, {},
-            {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}]}}},
-        ],
-        ids=str,
-    )  # fmt: skip
+    @pytest.mark.parametrize("schema", [
+        {"type": "object"}, {"type": "array", "items": {}}, {"$ref": "https://x/y"},
+        {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}},
+        {"$ref": "#/$defs/none"}, {},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}]}}},
+    ], ids=str)  # fmt: skip
     def test_what_is_beyond_the_subset_is_asked_in_words(self, schema: Any) -> None:
         body = self.body(schema=schema)
         assert "outputConfig" not in body

@@ -15,16 +15,8 @@ from botocore.eventstream import EventStreamBuffer
 from genai_vendor_bedrock.event_stream import read_events
 from hypothesis import given, strategies as st
 
+from genai_host import errors
 from genai_host.api import StreamEvent
-from genai_host.errors import (
-    AuthenticationFailed,
-    BadRequest,
-    ContextOverflow,
-    GenaiError,
-    MalformedReply,
-    RateLimited,
-    ServiceUnavailable,
-)
 from genai_host_testing.services.bedrock import chunk, event, exception, message
 
 EVENTS = [
@@ -80,14 +72,12 @@ def test_what_is_cut_is_left_out(place: int) -> None:
 def test_any_byte_that_is_changed_is_found(place: int, by: int) -> None:
     changed = bytearray(EVENTS[0])
     changed[place] ^= by
-    with pytest.raises(MalformedReply, match="checksum"):
+    with pytest.raises(errors.MalformedReply, match="checksum"):
         read(bytes(changed) + EVENTS[1])
 
 
 @given(st.lists(st.tuples(names, payloads), max_size=4), st.lists(st.integers(0, 9999)))
-def test_it_is_read_as_the_library_of_amazon_reads_it(
-    messages: list[tuple[str, bytes]], places: list[int]
-) -> None:
+def test_as_amazons_library_reads_it(messages: list[tuple[str, bytes]], places: list[int]) -> None:
     data = b"".join(event(name, payload) for name, payload in messages)
     buffer = EventStreamBuffer()
     buffer.add_data(data)
@@ -104,14 +94,14 @@ def test_it_is_read_as_the_library_of_amazon_reads_it(
 
 @given(st.binary(max_size=400))
 def test_whatever_comes_is_read_or_is_a_typed_error(data: bytes) -> None:
-    with contextlib.suppress(MalformedReply):
+    with contextlib.suppress(errors.MalformedReply):
         read(data)
 
 
 @given(st.binary(max_size=60), st.binary(max_size=60))
 def test_so_it_is_with_headers_of_any_kind(head: bytes, payload: bytes) -> None:
     """The checksums are right."""
-    with contextlib.suppress(GenaiError):
+    with contextlib.suppress(errors.GenaiError):
         read(_with_head(head, payload))
 
 
@@ -137,23 +127,16 @@ def test_headers_of_all_types_are_passed_over() -> None:
 @pytest.mark.parametrize("size", [0, 11, 15, (24 << 20) + 1, 0xFFFFFFFF])
 def test_a_length_that_none_may_have_is_not_waited_for(size: int) -> None:
     prelude = struct.pack(">II", size, 0)
-    with pytest.raises(MalformedReply, match="length"):
+    with pytest.raises(errors.MalformedReply, match="length"):
         read(prelude + struct.pack(">I", crc32(prelude)))
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        event("chunk", b"{}x"),
-        event("chunk", {"bytes": "*"}),
-        event("chunk", {"bytes": 1}),
-        event("", {}),
-        message({":message-type": "other"}, b"{}"),
-        message({}, b"{}"),
-    ],
-)
+@pytest.mark.parametrize("data", [
+    event("chunk", b"{}x"), event("chunk", {"bytes": "*"}), event("chunk", {"bytes": 1}),
+    event("", {}), message({":message-type": "other"}, b"{}"), message({}, b"{}"),
+])  # fmt: skip
 def test_what_is_no_event_is_malformed(data: bytes) -> None:
-    with pytest.raises(MalformedReply):
+    with pytest.raises(errors.MalformedReply):
         read(data)
 
 
@@ -161,22 +144,17 @@ def test_the_first_message_of_other_services_is_passed_over() -> None:
     assert read(event("initial-response", {}), *EVENTS) == READ
 
 
-@pytest.mark.parametrize(
-    ("kind", "error"),
-    [
-        ("throttlingException", RateLimited),
-        ("serviceUnavailableException", ServiceUnavailable),
-        ("internalServerException", ServiceUnavailable),
-        ("modelStreamErrorException", ServiceUnavailable),
-        ("modelTimeoutException", ServiceUnavailable),
-        ("validationException", BadRequest),
-        ("accessDeniedException", AuthenticationFailed),
-        ("newException", ServiceUnavailable),
-    ],
-)
-def test_an_exception_is_raised_once_the_events_before_it_are_given(
-    kind: str, error: type[GenaiError]
-) -> None:
+@pytest.mark.parametrize(("kind", "error"), [
+    ("throttlingException", errors.RateLimited),
+    ("serviceUnavailableException", errors.ServiceUnavailable),
+    ("internalServerException", errors.ServiceUnavailable),
+    ("modelStreamErrorException", errors.ServiceUnavailable),
+    ("modelTimeoutException", errors.ServiceUnavailable),
+    ("validationException", errors.BadRequest),
+    ("accessDeniedException", errors.AuthenticationFailed),
+    ("newException", errors.ServiceUnavailable),
+])  # fmt: skip
+def test_exception_comes_after_the_events(kind: str, error: type[errors.GenaiError]) -> None:
     stream = read_events([EVENTS[0], exception(kind, "it failed")])
     assert next(stream) == READ[0]
     with pytest.raises(error, match="it failed") as caught:
@@ -185,22 +163,20 @@ def test_an_exception_is_raised_once_the_events_before_it_are_given(
 
 
 def test_an_exception_may_tell_of_a_prompt_that_is_too_long() -> None:
-    with pytest.raises(ContextOverflow):
+    with pytest.raises(errors.ContextOverflow):
         read(exception("validationException", "prompt is too long: 9 tokens > 8 maximum"))
 
 
 def test_an_error_is_told_in_headers() -> None:
     headers = {
-        ":message-type": "error",
-        ":error-code": "InternalServer",
-        ":error-message": "it broke",
-    }
-    with pytest.raises(ServiceUnavailable, match="it broke"):
+        ":message-type": "error", ":error-code": "InternalServer", ":error-message": "it broke",
+    }  # fmt: skip
+    with pytest.raises(errors.ServiceUnavailable, match="it broke"):
         read(message(headers, b""))
 
 
 @pytest.mark.parametrize("payload", [b"", b"{", b"[]", b'{"message": 1}', b'"no"'])
 def test_an_exception_that_says_nothing_is_told_by_its_kind(payload: bytes) -> None:
     headers = {":message-type": "exception", ":exception-type": "throttlingException"}
-    with pytest.raises(RateLimited, match="throttlingException"):
+    with pytest.raises(errors.RateLimited, match="throttlingException"):
         read(message(headers, payload))

@@ -18,35 +18,14 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from genai_host import Config, Host, RetryPolicy
-from genai_host.api import (
-    ListedModel,
-    Message,
-    Prompt,
-    ProviderRequest,
-    VendorTool,
-)
-from genai_host.errors import (
-    AuthenticationFailed,
-    ConfigurationError,
-    GenaiError,
-    MalformedReply,
-    NoRoute,
-    RateLimited,
-)
+from genai_host import Config, Host, RetryPolicy, errors
+from genai_host.api import ListedModel, Message, Prompt, ProviderRequest, VendorTool
 from genai_host_testing.fake_service import FakeService, Received, json_reply
 from genai_host_testing.internal.configs import provider_config
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.vendors import ask, each_way, listed
 from genai_host_testing.services.anthropic import claude
-from genai_host_testing.services.bedrock import (
-    CALLED,
-    KEY,
-    THOUGHT,
-    by_claude,
-    converse,
-    refusal,
-)
+from genai_host_testing.services.bedrock import CALLED, KEY, THOUGHT, by_claude, converse, refusal
 from genai_host_testing.services.openai import LOOKING
 
 pytestmark = pytest.mark.part
@@ -114,22 +93,17 @@ def host(hosts: Hosts) -> Host:
 # both dialects
 
 
-@pytest.mark.parametrize(
-    ("model", "id"),
-    [
-        ("nova-2-lite", "global.amazon.nova-2-lite-v1:0"),
-        ("nova-pro", "us.amazon.nova-pro-v1:0"),
-        ("llama-3.3-70b@bedrock", "us.meta.llama3-3-70b-instruct-v1:0"),
-        ("gpt-oss-20b@bedrock", "openai.gpt-oss-20b-1:0"),
-        ("claude-sonnet-5-5@bedrock+bedrock-converse", "global.anthropic.claude-sonnet-5-5"),
-        ("bedrock/eu.of.tomorrow-v1:0", "eu.of.tomorrow-v1:0"),
-        (f"bedrock/{ARN}", ARN),
-    ],
-)
+@pytest.mark.parametrize(("model", "id"), [
+    ("nova-2-lite", "global.amazon.nova-2-lite-v1:0"),
+    ("nova-pro", "us.amazon.nova-pro-v1:0"),
+    ("llama-3.3-70b@bedrock", "us.meta.llama3-3-70b-instruct-v1:0"),
+    ("gpt-oss-20b@bedrock", "openai.gpt-oss-20b-1:0"),
+    ("claude-sonnet-5-5@bedrock+bedrock-converse", "global.anthropic.claude-sonnet-5-5"),
+    ("bedrock/eu.of.tomorrow-v1:0", "eu.of.tomorrow-v1:0"),
+    (f"bedrock/{ARN}", ARN),
+])  # fmt: skip
 @each_way
-def test_converse_answers(
-    host: Host, service: FakeService, model: str, id: str, streamed: bool
-) -> None:
+def test_converse(host: Host, service: FakeService, model: str, id: str, streamed: bool) -> None:
     service.replies = [converse("hello", streamed=streamed)]
     assert ask(host, model, streamed) == "hello"
     (sent,) = service.requests
@@ -142,18 +116,13 @@ def test_converse_answers(
     }
 
 
-@pytest.mark.parametrize(
-    ("model", "id"),
-    [
-        ("claude-sonnet-5-5@bedrock", "global.anthropic.claude-sonnet-5-5"),
-        ("claude-haiku-4-5@bedrock", "global.anthropic.claude-haiku-4-5-20251001-v1:0"),
-        ("bedrock/us.anthropic.claude-of-tomorrow", "us.anthropic.claude-of-tomorrow"),
-    ],
-)
+@pytest.mark.parametrize(("model", "id"), [
+    ("claude-sonnet-5-5@bedrock", "global.anthropic.claude-sonnet-5-5"),
+    ("claude-haiku-4-5@bedrock", "global.anthropic.claude-haiku-4-5-20251001-v1:0"),
+    ("bedrock/us.anthropic.claude-of-tomorrow", "us.anthropic.claude-of-tomorrow"),
+])  # fmt: skip
 @each_way
-def test_claude_answers_as_anthropic_has_it(
-    host: Host, service: FakeService, model: str, id: str, streamed: bool
-) -> None:
+def test_claude(host: Host, service: FakeService, model: str, id: str, streamed: bool) -> None:
     service.replies = [by_claude(streamed)]
     assert ask(host, model, streamed, parameters={"prompt_cache": "5m"}) == "hello"
     (sent,) = service.requests
@@ -168,9 +137,7 @@ def test_claude_answers_as_anthropic_has_it(
     }
 
 
-def test_claude_gets_the_tools_of_anthropic_that_bedrock_has(
-    host: Host, service: FakeService
-) -> None:
+def test_claude_gets_tools_of_anthropic_and_bedrock(host: Host, service: FakeService) -> None:
     """After another service has failed, with all of them."""
     kinds = [
         "bash_20250124", "code_execution_20250825", "computer_20250124", "memory_20250818",
@@ -191,9 +158,7 @@ def test_claude_gets_the_tools_of_anthropic_that_bedrock_has(
     assert none.keys().isdisjoint({"tools", "tool_choice"})
 
 
-def test_claude_gets_tools_that_the_host_plays_as_functions(
-    host: Host, service: FakeService
-) -> None:
+def test_claude_gets_tools_of_the_host_as_functions(host: Host, service: FakeService) -> None:
     own = {"anthropic-messages": {"type": "web_search_20250305"}}
     search = VendorTool("web_search", "finds", {"type": "object"}, extra=own, kind="web_search")
     service.replies = [claude("a")]
@@ -231,20 +196,13 @@ def test_llama_asks_for_tools_in_whole_answers_only(host: Host, service: FakeSer
     assert [each.path.rpartition("/")[2] for each in service.requests] == ["converse"] * 2
 
 
-@pytest.mark.parametrize(
-    ("model", "place"),
-    [
-        ("claude-haiku-4-5@bedrock", "output_config"),
-        ("claude-haiku-4-5@bedrock+bedrock-converse", "outputConfig"),
-        ("claude-opus-5-5@bedrock", "messages"),
-        ("qwen3-32b@bedrock", "outputConfig"),
-        ("nova-pro", "toolConfig"),
-        ("llama-3.3-70b@bedrock", "system"),
-    ],
-)
-def test_a_schema_is_held_to_as_each_model_can(
-    host: Host, service: FakeService, model: str, place: str
-) -> None:
+@pytest.mark.parametrize(("model", "place"), [
+    ("claude-haiku-4-5@bedrock", "output_config"),
+    ("claude-haiku-4-5@bedrock+bedrock-converse", "outputConfig"),
+    ("claude-opus-5-5@bedrock", "messages"), ("qwen3-32b@bedrock", "outputConfig"),
+    ("nova-pro", "toolConfig"), ("llama-3.3-70b@bedrock", "system"),
+])  # fmt: skip
+def test_schema_is_held_to(host: Host, service: FakeService, model: str, place: str) -> None:
     text = '{"city":"Oslo"}'
     is_converse = place not in ("output_config", "messages")
     service.replies = [converse(text) if is_converse else claude(text)]
@@ -272,19 +230,16 @@ def test_how_much_it_thinks_is_said_as_each_model_has_it(host: Host, service: Fa
 # where it is
 
 
-@pytest.mark.parametrize(
-    ("region", "geography", "model", "id"),
-    [
-        ("eu-central-1", "", "nova-pro", "eu.amazon.nova-pro-v1:0"),
-        ("ap-northeast-1", "", "nova-pro", "apac.amazon.nova-pro-v1:0"),
-        ("ca-central-1", "", "nova-pro", "us.amazon.nova-pro-v1:0"),
-        ("us-gov-west-1", "", "nova-pro", "us-gov.amazon.nova-pro-v1:0"),
-        ("eu-central-1", "", "nova-2-lite", "global.amazon.nova-2-lite-v1:0"),
-        ("eu-central-1", "eu", "nova-2-lite", "eu.amazon.nova-2-lite-v1:0"),
-        ("ap-northeast-1", "jp.", "nova-2-lite", "jp.amazon.nova-2-lite-v1:0"),
-        ("eu-central-1", "us", "qwen3-32b@bedrock", "qwen.qwen3-32b-v1:0"),
-    ],
-)
+@pytest.mark.parametrize(("region", "geography", "model", "id"), [
+    ("eu-central-1", "", "nova-pro", "eu.amazon.nova-pro-v1:0"),
+    ("ap-northeast-1", "", "nova-pro", "apac.amazon.nova-pro-v1:0"),
+    ("ca-central-1", "", "nova-pro", "us.amazon.nova-pro-v1:0"),
+    ("us-gov-west-1", "", "nova-pro", "us-gov.amazon.nova-pro-v1:0"),
+    ("eu-central-1", "", "nova-2-lite", "global.amazon.nova-2-lite-v1:0"),
+    ("eu-central-1", "eu", "nova-2-lite", "eu.amazon.nova-2-lite-v1:0"),
+    ("ap-northeast-1", "jp.", "nova-2-lite", "jp.amazon.nova-2-lite-v1:0"),
+    ("eu-central-1", "us", "qwen3-32b@bedrock", "qwen.qwen3-32b-v1:0"),
+])  # fmt: skip
 def test_profiles_are_those_of_a_part_of_the_world(
     hosts: Hosts, service: FakeService, region: str, geography: str, model: str, id: str
 ) -> None:
@@ -299,13 +254,10 @@ def test_an_instance_may_have_ids_of_its_own(hosts: Hosts, service: FakeService)
     assert service.requests[0].path == f"/model/{quote(ARN, safe='')}/converse"
 
 
-@pytest.mark.parametrize(
-    ("region", "host_name"),
-    [
-        ("eu-west-3", "bedrock-runtime.eu-west-3.amazonaws.com"),
-        ("cn-north-1", "bedrock-runtime.cn-north-1.amazonaws.com.cn"),
-    ],
-)
+@pytest.mark.parametrize(("region", "host_name"), [
+    ("eu-west-3", "bedrock-runtime.eu-west-3.amazonaws.com"),
+    ("cn-north-1", "bedrock-runtime.cn-north-1.amazonaws.com.cn"),
+])  # fmt: skip
 def test_its_address_is_that_of_the_region(
     hosts: Hosts, service: FakeService, monkeypatch: pytest.MonkeyPatch, region: str, host_name: str
 ) -> None:
@@ -385,33 +337,25 @@ def test_a_key_of_bedrock_comes_first(hosts: Hosts, service: FakeService) -> Non
     assert service.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_a_profile_comes_before_keys_in_the_environment(
-    hosts: Hosts, service: FakeService, tmp_path: Path
+@pytest.mark.parametrize("by", ["setting", "variable"])
+def test_profiles_are_found_and_come_before_keys(
+    hosts: Hosts, service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     (tmp_path / "credentials").write_text(
         "[work]\naws_access_key_id = AKIDWORK\naws_secret_access_key = b\n"
     )
     service.replies = [converse("a")]
-    ask(hosts.signed(profile="work"), "nova-pro")
+    if by == "setting":
+        host = hosts.signed(profile="work")
+    else:
+        monkeypatch.setenv("AWS_PROFILE", "work")
+        host = hosts(key="")
+    ask(host, "nova-pro")
     assert "Credential=AKIDWORK/" in service.requests[0].headers["authorization"]
 
 
-def test_credentials_are_found_where_other_tools_find_them(
-    hosts: Hosts, service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "credentials").write_text(
-        "[other]\naws_access_key_id = AKIDOTHER\naws_secret_access_key = b\n"
-    )
-    monkeypatch.setenv("AWS_PROFILE", "other")
-    service.replies = [converse("a")]
-    ask(hosts(key=""), "nova-pro")
-    assert "Credential=AKIDOTHER/" in service.requests[0].headers["authorization"]
-
-
 @pytest.mark.process
-def test_credentials_that_expire_are_got_anew(
-    hosts: Hosts, service: FakeService, tmp_path: Path
-) -> None:
+def test_credentials_are_renewed(hosts: Hosts, service: FakeService, tmp_path: Path) -> None:
     """Here from a program, which gives others each time, valid for too short a while."""
     count = tmp_path / "count"
     program = tmp_path / "program.py"
@@ -435,51 +379,35 @@ print(json.dumps({{"Version": 1, "AccessKeyId": f"AKID{{number}}", "SecretAccess
     assert first.partition("/")[0] != second.partition("/")[0]
 
 
-@pytest.mark.smoke
-@pytest.mark.process
-def test_credentials_that_cannot_be_had_are_a_typed_error(
-    hosts: Hosts, service: FakeService, tmp_path: Path
-) -> None:
-    (tmp_path / "config").write_text("[profile work]\ncredential_process = /does/not/exist x\n")
-    with pytest.raises(GenaiError) as caught:
-        ask(hosts(key="", profile="work"), "nova-pro")
-    assert isinstance(caught.value, AuthenticationFailed)
+@pytest.mark.parametrize(("file", "text", "profile", "error", "match"), [
+    ("config", "[default]\nregion = us-east-1\n", "", errors.NoRoute, "no credentials"),
+    ("credentials", "[other]\n", "", errors.AuthenticationFailed, "no AWS credentials"),
+    ("config", "[default]\n", "nobody", errors.ConfigurationError, "nobody"),
+    pytest.param(
+        "config", "[profile work]\ncredential_process = /does/not/exist x\n", "work",
+        errors.AuthenticationFailed, None, marks=[pytest.mark.smoke, pytest.mark.process]),
+], ids=["a region alone", "others", "unknown profile", "no program"])  # fmt: skip
+def test_files_without_credentials(
+    hosts: Hosts, service: FakeService, tmp_path: Path, file: str, text: str, profile: str,
+    error: type[errors.GenaiError], match: str | None,
+) -> None:  # fmt: skip
+    (tmp_path / file).write_text(text)
+    with pytest.raises(error, match=match):
+        ask(hosts(key="", **({"profile": profile} if profile else {})), "nova-pro")
     assert not service.requests
-
-
-def test_a_file_with_a_region_alone_is_no_sign_of_credentials(hosts: Hosts, tmp_path: Path) -> None:
-    (tmp_path / "config").write_text("[default]\nregion = us-east-1\n")
-    with pytest.raises(NoRoute, match="no credentials"):
-        hosts(key="").open("chat", "nova-pro")
-
-
-def test_files_without_credentials_have_none(hosts: Hosts, tmp_path: Path) -> None:
-    (tmp_path / "credentials").write_text("[other]\n")
-    with pytest.raises(AuthenticationFailed, match="no AWS credentials"):
-        ask(hosts(key=""), "nova-pro")
-
-
-def test_a_profile_that_is_not_there_is_an_error_of_the_configuration(
-    hosts: Hosts, tmp_path: Path
-) -> None:
-    (tmp_path / "config").write_text("[default]\n")
-    with pytest.raises(ConfigurationError, match="nobody"):
-        ask(hosts(key="", profile="nobody"), "nova-pro")
 
 
 def test_a_region_that_nobody_says_is_one_as_well(hosts: Hosts, tmp_path: Path) -> None:
     (tmp_path / "config").write_text("[default]\n")
-    with pytest.raises(ConfigurationError, match="region"):
+    with pytest.raises(errors.ConfigurationError, match="region"):
         ask(hosts.signed(region=""), "nova-pro")
 
 
 @each_way
-def test_what_is_said_of_a_signature_shows_no_secret(
-    hosts: Hosts, service: FakeService, streamed: bool
-) -> None:
+def test_signatures_show_no_secret(hosts: Hosts, service: FakeService, streamed: bool) -> None:
     message = f"The Canonical String should have been 'x-amz-security-token:{TOKEN}' {SECRET}"
     service.replies = [refusal(403, "InvalidSignatureException", message)]
-    with pytest.raises(AuthenticationFailed, match=r"\*\*\*") as caught:
+    with pytest.raises(errors.AuthenticationFailed, match=r"\*\*\*") as caught:
         ask(hosts.signed(TOKEN), "nova-pro", streamed)
     assert TOKEN not in repr(vars(caught.value)) + str(caught.value)
     assert SECRET not in str(caught.value)
@@ -489,20 +417,18 @@ def test_what_is_said_of_a_signature_shows_no_secret(
 
 
 def test_it_says_that_it_has_no_credentials(make_host: MakeHost) -> None:
-    with pytest.raises(NoRoute, match="no credentials: set AWS_BEARER_TOKEN_BEDROCK"):
+    with pytest.raises(errors.NoRoute, match="no credentials: set AWS_BEARER_TOKEN_BEDROCK"):
         make_host(bedrock=genai_vendor_bedrock).open("chat", "nova-pro")
 
 
-def test_it_says_that_it_has_no_region(
-    make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_says_it_has_no_region(make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", KEY)
-    with pytest.raises(NoRoute, match="no region: set AWS_REGION"):
+    with pytest.raises(errors.NoRoute, match="no region: set AWS_REGION"):
         make_host(bedrock=genai_vendor_bedrock).open("chat", "nova-pro")
 
 
 def test_it_is_chosen_by_name_only(host: Host) -> None:
-    with pytest.raises(NoRoute):
+    with pytest.raises(errors.NoRoute):
         host.open("chat")
     assert host.open("chat", provider="bedrock").status == "idle"
 
@@ -567,11 +493,9 @@ def test_lists_are_signed_as_well(hosts: Hosts, service: FakeService) -> None:
 @pytest.mark.parametrize(
     "page", [{}, {"modelSummaries": 1}, {"modelSummaries": [1]}, {"modelSummaries": [{}]}], ids=str
 )
-def test_what_is_no_list_of_models_is_malformed(
-    host: Host, service: FakeService, page: Any
-) -> None:
+def test_malformed_list_of_models(host: Host, service: FakeService, page: Any) -> None:
     service.replies = [json_reply(page)]
-    with pytest.raises(MalformedReply):
+    with pytest.raises(errors.MalformedReply):
         listed(host, "bedrock")
 
 
@@ -587,17 +511,15 @@ def test_a_list_without_end_is_left(host: Host, service: FakeService) -> None:
 @each_way
 def test_how_long_to_wait_is_kept(host: Host, service: FakeService, streamed: bool) -> None:
     service.replies = [refusal(429, "ThrottlingException", "slow down", Retry_After="170")]
-    with pytest.raises(RateLimited, match="slow down") as caught:
+    with pytest.raises(errors.RateLimited, match="slow down") as caught:
         ask(host, "nova-pro", streamed)
     assert caught.value.retry_after == 170
 
 
 @each_way
-def test_claude_is_refused_as_amazon_refuses(
-    host: Host, service: FakeService, streamed: bool
-) -> None:
+def test_claude_is_refused_by_amazon(host: Host, service: FakeService, streamed: bool) -> None:
     service.replies = [refusal(403, "AccessDeniedException", "You don't have access.")]
-    with pytest.raises(AuthenticationFailed, match="access") as caught:
+    with pytest.raises(errors.AuthenticationFailed, match="access") as caught:
         ask(host, "claude-opus-5-5@bedrock", streamed)
     assert "enabled" in caught.value.hint
     assert json.loads(service.requests[0].body)

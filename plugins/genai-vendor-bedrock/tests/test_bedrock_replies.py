@@ -30,13 +30,7 @@ from genai_host.errors import (
     RateLimited,
     ServiceUnavailable,
 )
-from genai_host_testing.internal.chat_replies import (
-    ARGUMENTS,
-    ChatReplies,
-    Pieces,
-    answer,
-    event,
-)
+from genai_host_testing.internal.chat_replies import ARGUMENTS, ChatReplies, Pieces, answer, event
 from genai_host_testing.services.bedrock import CALLED, THOUGHT, USAGE, body, events
 
 NAME = "bedrock-converse"
@@ -208,8 +202,7 @@ class TestReplies(ChatReplies):
          (SERVER_USE, Part(NAME, SERVER_USE))],
     )  # fmt: skip
     def test_blocks_are_read(self, block: Any, part: Any) -> None:
-        completion = self.both(body([block, {"text": "a"}]))
-        assert completion == answer(part, "a", vendor="end_turn")
+        assert self.both(body([block, {"text": "a"}])) == answer(part, "a", vendor="end_turn")
 
     def test_a_call_is_a_call_however_it_ends(self) -> None:
         assert self.both(body([CALLED], "end_turn")).finish == "tool_calls"

@@ -40,14 +40,11 @@ RAN: list[Any] = [
     {"type": "text", "text": "It is cold.", "citations": [CITED]},
 ]
 LEFT_OUT = [
-    "messages[1].content[2].server_tool_use",
-    "messages[1].content[3].web_search_tool_result",
+    "messages[1].content[2].server_tool_use", "messages[1].content[3].web_search_tool_result",
     "messages[1].content[4].server_tool_use",
-    "messages[1].content[5].bash_code_execution_tool_result",
-    "messages[1].content[6].mcp_tool_use",
-    "messages[1].content[7].citations",
-    "tools[0].web_search",
-]
+    "messages[1].content[5].bash_code_execution_tool_result", "messages[1].content[6].mcp_tool_use",
+    "messages[1].content[7].citations", "tools[0].web_search",
+]  # fmt: skip
 PLACES: Mapping[str, Any] = {
     "anthropic": lambda url, key: provider_config("anthropic", base_url=url, api_key=key),
     "bedrock": lambda url, key: provider_config(
@@ -76,11 +73,9 @@ def serving(
                 provider_order=order,
                 server=ServerConfig(strict=strict),
             ),
-            bedrock=genai_vendor_bedrock,
-            claude=genai_vendor_anthropic,
-            wire=genai_wire_anthropic,
+            bedrock=genai_vendor_bedrock, claude=genai_vendor_anthropic, wire=genai_wire_anthropic,
             patience=RetryPolicy(),
-        )
+        )  # fmt: skip
         routes = HttpRoutes(host)
         opened.append(routes)
 
@@ -112,7 +107,7 @@ OVERLOADED = json_reply(
 
 
 @pytest.mark.parametrize("order", [("bedrock",), ("anthropic", "bedrock")], ids=["alone", "after"])
-def test_what_bedrock_lacks_is_neither_sent_nor_unnamed(
+def test_what_bedrock_lacks(
     serving: MakeSend, service: FakeService, order: tuple[str, ...]
 ) -> None:
     service.replies = [OVERLOADED] * (len(order) - 1) + [claude("a")]
@@ -125,9 +120,7 @@ def test_what_bedrock_lacks_is_neither_sent_nor_unnamed(
 
 
 @pytest.mark.parametrize("order", [("bedrock",), ("anthropic", "bedrock")], ids=["alone", "after"])
-def test_unknown_fields_are_neither_sent_to_bedrock_nor_unnamed(
-    serving: MakeSend, service: FakeService, order: tuple[str, ...]
-) -> None:
+def test_unknown_fields(serving: MakeSend, service: FakeService, order: tuple[str, ...]) -> None:
     """It refuses them, unlike marks for its cache."""
     mark = {"type": "ephemeral", "ttl": "1h"}
     text = {"type": "text", "text": "hi", "cache_control": {**mark, "scope": "global"}, "new": 1}
@@ -149,9 +142,7 @@ def test_unknown_fields_are_neither_sent_to_bedrock_nor_unnamed(
     )
 
 
-def test_a_strict_server_does_not_send_it_to_bedrock(
-    serving: MakeSend, service: FakeService
-) -> None:
+def test_strict_server_does_not_send_it(serving: MakeSend, service: FakeService) -> None:
     service.replies = [OVERLOADED]
     reply = serving(strict=True)()
     assert (reply.status, service.requests) == (400, [])
@@ -168,9 +159,7 @@ def test_anthropic_receives_all(serving: MakeSend, service: FakeService) -> None
     assert service.requests[0].json()["messages"][1]["content"] == RAN
 
 
-def test_a_head_that_is_sent_before_the_answer_has_the_names(
-    serving: MakeSend, service: FakeService
-) -> None:
+def test_early_head_has_the_names(serving: MakeSend, service: FakeService) -> None:
     """They are known when the attempt begins."""
     service.replies = [OVERLOADED, by_claude(streamed=True)]
     heads: list[RouteResponse] = []

@@ -17,15 +17,8 @@ from genai_wire_gemini.dialect.generate_content import (
     GenerateContent,
 )
 
+from genai_host import errors
 from genai_host.api import Usage
-from genai_host.errors import (
-    AuthenticationFailed,
-    BadRequest,
-    ContextOverflow,
-    GenaiError,
-    RateLimited,
-    ServiceUnavailable,
-)
 from genai_host_testing.services.gemini import (
     CALL,
     OVERFLOW,
@@ -48,27 +41,24 @@ from genai_host_testing.suites import (
 pytestmark = pytest.mark.part
 
 COUNTED = {
-    "promptTokenCount": 2,
-    "toolUsePromptTokenCount": 1,
-    "candidatesTokenCount": 3,
-    "thoughtsTokenCount": 4,
-    "cachedContentTokenCount": 1,
-}
+    "promptTokenCount": 2, "toolUsePromptTokenCount": 1, "candidatesTokenCount": 3,
+    "thoughtsTokenCount": 4, "cachedContentTokenCount": 1,
+}  # fmt: skip
 
 
 def refusal(message: str, status: str, *details: Any) -> bytes:
     return written({"error": {"message": message, "status": status, "details": list(details)}})
 
 
-REFUSALS: list[tuple[int, bytes, type[GenaiError]]] = [
-    (400, refusal("no", "INVALID_ARGUMENT"), BadRequest),
+REFUSALS: list[tuple[int, bytes, type[errors.GenaiError]]] = [
+    (400, refusal("no", "INVALID_ARGUMENT"), errors.BadRequest),
     (400, refusal("API key not valid", "INVALID_ARGUMENT", reason("API_KEY_INVALID")),
-     AuthenticationFailed),
-    (400, OVERFLOW, ContextOverflow),
-    (403, refusal("no", "PERMISSION_DENIED"), AuthenticationFailed),
-    (404, refusal("no", "NOT_FOUND"), BadRequest),
-    (429, refusal("no", "RESOURCE_EXHAUSTED", wait("37s")), RateLimited),
-    (503, b"[" + refusal("no", "UNAVAILABLE") + b"]", ServiceUnavailable),
+     errors.AuthenticationFailed),
+    (400, OVERFLOW, errors.ContextOverflow),
+    (403, refusal("no", "PERMISSION_DENIED"), errors.AuthenticationFailed),
+    (404, refusal("no", "NOT_FOUND"), errors.BadRequest),
+    (429, refusal("no", "RESOURCE_EXHAUSTED", wait("37s")), errors.RateLimited),
+    (503, b"[" + refusal("no", "UNAVAILABLE") + b"]", errors.ServiceUnavailable),
 ]  # fmt: skip
 
 

@@ -11,13 +11,10 @@ from genai_host.errors import ValidationError
 
 MODELS = list(genai_vendor_gemini.genai_models())
 THINKING = {
-    "gemini-4-neon": "low medium high xhigh",
-    "gemini-4-hydrogen": "low medium high xhigh",
-    "gemini-4-carbon": "low medium high",
-    "gemini-3.8-flash": "low medium high",
-    "gemini-3.5-flash-lite": "minimal low medium high",
-    "gemini-3.1-pro-preview": "low medium high",
-}
+    "gemini-4-neon": "low medium high xhigh", "gemini-4-hydrogen": "low medium high xhigh",
+    "gemini-4-carbon": "low medium high", "gemini-3.8-flash": "low medium high",
+    "gemini-3.5-flash-lite": "minimal low medium high", "gemini-3.1-pro-preview": "low medium high",
+}  # fmt: skip
 
 each_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.name))
 

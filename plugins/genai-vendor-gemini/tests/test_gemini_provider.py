@@ -9,16 +9,8 @@ from typing import Any
 import genai_vendor_gemini
 import pytest
 
-from genai_host import Config, Host
+from genai_host import Config, Host, errors
 from genai_host.api import ListedModel, Usage
-from genai_host.errors import (
-    AuthenticationFailed,
-    InvalidParameter,
-    MalformedReply,
-    NoRoute,
-    RateLimited,
-    UnexpectedFinish,
-)
 from genai_host_testing.fake_service import FakeService, json_reply
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.vendors import VECTORS, ask, each_way, listed
@@ -71,9 +63,7 @@ def test_it_answers(host: Host, service: FakeService, model: str, id: str, strea
 
 
 @each_way
-def test_a_tool_is_used_and_its_signature_sent_back(
-    host: Host, service: FakeService, streamed: bool
-) -> None:
+def test_tool_and_signature(host: Host, service: FakeService, streamed: bool) -> None:
     service.replies = [gemini(call=True, streamed=streamed), gemini("fine", streamed=streamed)]
     assert ask(host, "gemini-3.8-flash", streamed, "look") == "fine"
     call, result = service.requests[1].json()["contents"][-2:]
@@ -92,49 +82,37 @@ def test_a_schema_is_held_to_by_the_service(host: Host, service: FakeService) ->
     assert config["responseJsonSchema"]["type"] == "array"
 
 
-@pytest.mark.parametrize(
-    ("reply", "why"),
-    [
-        (response(finish="SAFETY"), "SAFETY"),
-        (response({"text": "a"}, finish="MALFORMED_FUNCTION_CALL"), "MALFORMED_FUNCTION_CALL"),
-        ({"promptFeedback": {"blockReason": "BLOCKLIST"}}, "BLOCKLIST"),
-        ({"candidates": []}, "no candidates"),
-    ],
-    ids=str,
-)
-def test_what_is_no_answer_leaves_no_trace(
-    host: Host, service: FakeService, reply: Any, why: str
-) -> None:
+@pytest.mark.parametrize(("reply", "why"), [
+    (response(finish="SAFETY"), "SAFETY"),
+    (response({"text": "a"}, finish="MALFORMED_FUNCTION_CALL"), "MALFORMED_FUNCTION_CALL"),
+    ({"promptFeedback": {"blockReason": "BLOCKLIST"}}, "BLOCKLIST"),
+    ({"candidates": []}, "no candidates"),
+], ids=str)  # fmt: skip
+def test_no_answer_leaves_no_trace(host: Host, service: FakeService, reply: Any, why: str) -> None:
     service.replies = [json_reply(reply)]
     conversation = host.open("chat", "gemini-3.8-flash")
-    with pytest.raises(UnexpectedFinish) as caught:
+    with pytest.raises(errors.UnexpectedFinish) as caught:
         conversation.say("hi")
     assert caught.value.reason == why
     assert conversation.history == ()
     assert len(service.requests) == 1
 
 
-@pytest.mark.parametrize(
-    ("model", "parameters"),
-    [
-        ("gemini-3.8-flash", {"temperature": 0}),
-        ("gemini-3.8-flash", {"reasoning_effort": "minimal"}),
-        ("gemini-4-neon", {"thinking_budget": 1}),
-        ("gemini-3.5-flash", {"max_tokens": 65_537}),
-        ("gemini-3.5-flash", {"safety_settings": {"HARM_CATEGORY_HARASSMENT": "MAYBE"}}),
-        ("gemini-3.5-flash", {"stop": ["a", "b", "c", "d", "e", "f"]}),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("model", "parameters"), [
+    ("gemini-3.8-flash", {"temperature": 0}), ("gemini-3.8-flash", {"reasoning_effort": "minimal"}),
+    ("gemini-4-neon", {"thinking_budget": 1}), ("gemini-3.5-flash", {"max_tokens": 65_537}),
+    ("gemini-3.5-flash", {"safety_settings": {"HARM_CATEGORY_HARASSMENT": "MAYBE"}}),
+    ("gemini-3.5-flash", {"stop": ["a", "b", "c", "d", "e", "f"]}),
+], ids=str)  # fmt: skip
 def test_what_a_model_refuses_is_not_sent(
     host: Host, service: FakeService, model: str, parameters: dict[str, Any]
 ) -> None:
-    with pytest.raises(InvalidParameter):
+    with pytest.raises(errors.InvalidParameter):
         host.open("chat", model, parameters=parameters)
     assert not service.requests
 
 
-def test_texts_become_vectors(
+def test_vectors(
     make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", KEY)
@@ -152,9 +130,7 @@ def test_texts_become_vectors(
     }
 
 
-def test_more_texts_than_a_request_takes_become_vectors_in_order(
-    host: Host, service: FakeService
-) -> None:
+def test_vectors_of_many_texts_are_in_order(host: Host, service: FakeService) -> None:
     service.replies = [
         embeddings(*([number, 1] for number in batch)) for batch in (range(100), range(100, 150))
     ]
@@ -192,11 +168,9 @@ def test_its_models_are_listed_page_by_page(host: Host, service: FakeService) ->
 
 
 @pytest.mark.parametrize("body", [[], {"models": 1}, {"models": [1]}, {"models": [{}]}])
-def test_what_is_no_list_of_models_is_malformed(
-    host: Host, service: FakeService, body: Any
-) -> None:
+def test_malformed_list_of_models(host: Host, service: FakeService, body: Any) -> None:
     service.replies = [json_reply(body)]
-    with pytest.raises(MalformedReply):
+    with pytest.raises(errors.MalformedReply):
         listed(host, "gemini")
 
 
@@ -224,7 +198,7 @@ def test_its_own_key_comes_before_that_of_all_of_google(
 
 
 def test_it_says_that_it_has_no_key(make_host: MakeHost) -> None:
-    with pytest.raises(NoRoute, match="no key: set GEMINI_API_KEY"):
+    with pytest.raises(errors.NoRoute, match="no key: set GEMINI_API_KEY"):
         make_host(gemini=genai_vendor_gemini).open("chat", "gemini-3.8-flash@gemini")
 
 
@@ -235,7 +209,7 @@ def test_a_key_that_is_wrong_is_told_and_not_shown(
     caplog.set_level(logging.DEBUG)
     wrong = f"API key not valid: {KEY}"
     service.replies = [failure(400, "", reason("API_KEY_INVALID"), message=wrong)]
-    with pytest.raises(AuthenticationFailed, match="API key not valid") as caught:
+    with pytest.raises(errors.AuthenticationFailed, match="API key not valid") as caught:
         ask(host, "gemini-3.8-flash", streamed)
     assert len(service.requests) == 1
     assert KEY not in "".join(traceback.format_exception(caught.value)) + caplog.text
@@ -244,7 +218,7 @@ def test_a_key_that_is_wrong_is_told_and_not_shown(
 @each_way
 def test_how_long_to_wait_is_kept(host: Host, service: FakeService, streamed: bool) -> None:
     service.replies = [failure(429, "RESOURCE_EXHAUSTED", wait("3600s"))]
-    with pytest.raises(RateLimited) as caught:
+    with pytest.raises(errors.RateLimited) as caught:
         ask(host, "gemini-3.8-flash", streamed)
     assert caught.value.retry_after == 3600
     assert len(service.requests) == 1

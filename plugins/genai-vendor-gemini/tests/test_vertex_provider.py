@@ -20,14 +20,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from genai_host import Config, Host
-from genai_host.errors import (
-    AuthenticationFailed,
-    ConfigurationError,
-    GenaiError,
-    NoRoute,
-    ServiceUnavailable,
-)
+from genai_host import Config, Host, errors
 from genai_host_testing.clock import ManualClock
 from genai_host_testing.fake_service import FakeService, Received, json_reply, reply
 from genai_host_testing.internal.configs import provider_config
@@ -69,11 +62,9 @@ def vertex(
         instance = provider_config("vertex", **{"base_url": service.url, **settings})
         return make_host(
             config=Config(providers={"vertex": instance}),
-            clock=clock,
-            anthropic=genai_vendor_anthropic,
-            gemini=genai_vendor_gemini,
+            clock=clock, anthropic=genai_vendor_anthropic, gemini=genai_vendor_gemini,
             vectors=VECTORS,
-        )
+        )  # fmt: skip
 
     return make
 
@@ -94,18 +85,15 @@ def key() -> str:
 @pytest.fixture
 def account(
     service: FakeService, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> dict[str, Any]:
+) -> None:
     """A service account whose tokens the service gives."""
     fields = {
-        "type": "service_account",
-        "client_email": "me@mine.iam.gserviceaccount.com",
-        "private_key": key,
-        "token_uri": f"{service.url}/token",
-    }
+        "type": "service_account", "client_email": "me@mine.iam.gserviceaccount.com",
+        "private_key": key, "token_uri": f"{service.url}/token",
+    }  # fmt: skip
     file = tmp_path / "account.json"
     file.write_text(json.dumps(fields), encoding="utf-8")
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
-    return fields
 
 
 def token_reply(token: str, seconds: int = 3600) -> Any:
@@ -126,14 +114,11 @@ def test_gemini_answers(vertex: MakeVertex, service: FakeService, streamed: bool
 
 @each_way
 @pytest.mark.usefixtures("token")
-@pytest.mark.parametrize(
-    ("model", "id"),
-    [
-        ("claude-opus-5@vertex", "claude-opus-5"),
-        ("claude-haiku-4-5@vertex", "claude-haiku-4-5%4020251001"),
-        ("vertex/claude-next@20270101", "claude-next%4020270101"),
-    ],
-)
+@pytest.mark.parametrize(("model", "id"), [
+    ("claude-opus-5@vertex", "claude-opus-5"),
+    ("claude-haiku-4-5@vertex", "claude-haiku-4-5%4020251001"),
+    ("vertex/claude-next@20270101", "claude-next%4020270101"),
+])  # fmt: skip
 def test_claude_answers(
     vertex: MakeVertex, service: FakeService, model: str, id: str, streamed: bool
 ) -> None:
@@ -166,15 +151,12 @@ def test_texts_become_vectors(vertex: MakeVertex, service: FakeService) -> None:
 
 
 @pytest.mark.usefixtures("token")
-@pytest.mark.parametrize(
-    ("location", "address"),
-    [
-        ("", "https://aiplatform.googleapis.com"),
-        ("global", "https://aiplatform.googleapis.com"),
-        ("eu", "https://aiplatform.eu.rep.googleapis.com"),
-        ("us-central1", "https://us-central1-aiplatform.googleapis.com"),
-    ],
-)
+@pytest.mark.parametrize(("location", "address"), [
+    ("", "https://aiplatform.googleapis.com"),
+    ("global", "https://aiplatform.googleapis.com"),
+    ("eu", "https://aiplatform.eu.rep.googleapis.com"),
+    ("us-central1", "https://us-central1-aiplatform.googleapis.com"),
+])  # fmt: skip
 def test_each_location_has_an_address(vertex: MakeVertex, location: str, address: str) -> None:
     provider: Any = vertex(base_url="", location=location).instances["vertex"].provider
     assert provider.base_url == address
@@ -182,19 +164,17 @@ def test_each_location_has_an_address(vertex: MakeVertex, location: str, address
 
 @pytest.mark.parametrize("setting", ["project", "location"])
 @pytest.mark.parametrize("name", ["a/b", "..", "a b", "évian", "a?x=y"])
-def test_a_name_that_would_change_the_address_is_refused(
-    vertex: MakeVertex, setting: str, name: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=setting):
+def test_names_that_would_change_the_address(vertex: MakeVertex, setting: str, name: str) -> None:
+    with pytest.raises(errors.ConfigurationError, match=setting):
         _ = vertex(**{setting: name}).instances["vertex"].provider
 
 
 def test_it_says_what_it_lacks(vertex: MakeVertex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genai_vendor_gemini.gemini.find_spec", lambda name: None)
-    with pytest.raises(NoRoute, match=r"google-auth is not installed: .*\[vertex\]"):
+    monkeypatch.setattr("genai_vendor_gemini.vertex.find_spec", lambda name: None)
+    with pytest.raises(errors.NoRoute, match=r"google-auth is not installed: .*\[vertex\]"):
         ask(vertex(), "gemini-3.8-flash@vertex")
     monkeypatch.delenv("GOOGLE_CLOUD_PROJECT")
-    with pytest.raises(NoRoute, match="no project: set GOOGLE_CLOUD_PROJECT"):
+    with pytest.raises(errors.NoRoute, match="no project: set GOOGLE_CLOUD_PROJECT"):
         ask(vertex(), "gemini-3.8-flash@vertex")
 
 
@@ -232,18 +212,12 @@ def test_a_token_that_is_refused_is_got_anew_once(vertex: MakeVertex, service: F
 
 
 @pytest.mark.usefixtures("account")
-def test_a_token_is_got_anew_before_it_ends(
-    vertex: MakeVertex, service: FakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_renewal(vertex: MakeVertex, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock()
     _let_tell_the_time(monkeypatch, clock)
     service.replies = [
-        token_reply("one"),
-        gemini("a"),
-        gemini("b"),
-        token_reply("two"),
-        gemini("c"),
-    ]
+        token_reply("one"), gemini("a"), gemini("b"), token_reply("two"), gemini("c"),
+    ]  # fmt: skip
     host = vertex(clock=clock)
     ask(host, "gemini-3.8-flash@vertex")
     clock.advance(3600 - 61)
@@ -263,11 +237,9 @@ def _let_tell_the_time(monkeypatch: pytest.MonkeyPatch, clock: ManualClock) -> N
     monkeypatch.setattr("google.auth._helpers.utcnow", utcnow)
 
 
-def test_the_project_that_is_billed_for_credentials_is_named(
-    vertex: MakeVertex,
-    service: FakeService,
-    account: dict[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.usefixtures("account")
+def test_the_project_that_is_billed_is_named(
+    vertex: MakeVertex, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOOGLE_CLOUD_QUOTA_PROJECT", "theirs")
     service.replies = [token_reply("one"), gemini("a")]
@@ -276,24 +248,23 @@ def test_the_project_that_is_billed_for_credentials_is_named(
 
 
 def test_that_there_are_no_credentials_is_told(vertex: MakeVertex, service: FakeService) -> None:
-    with pytest.raises(AuthenticationFailed, match="no application default credentials") as caught:
+    with pytest.raises(
+        errors.AuthenticationFailed, match="no application default credentials"
+    ) as caught:
         ask(vertex(), "gemini-3.8-flash@vertex")
     assert caught.value.hint == "gcloud auth application-default login"
     assert not service.requests
 
 
 @pytest.mark.usefixtures("account")
-@pytest.mark.parametrize(
-    ("answer", "kind"),
-    [
-        (json_reply({"error": "invalid_grant", "error_description": "no"}, 400),
-         AuthenticationFailed),
-        (json_reply({"no": "token"}), AuthenticationFailed),
-        (reply(b"<html>", 404), AuthenticationFailed),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "kind"), [
+    (json_reply({"error": "invalid_grant", "error_description": "no"}, 400),
+     errors.AuthenticationFailed),
+    (json_reply({"no": "token"}), errors.AuthenticationFailed),
+    (reply(b"<html>", 404), errors.AuthenticationFailed),
+])  # fmt: skip
 def test_credentials_that_give_no_token_are_told(
-    vertex: MakeVertex, service: FakeService, answer: Any, kind: type[GenaiError]
+    vertex: MakeVertex, service: FakeService, answer: Any, kind: type[errors.GenaiError]
 ) -> None:
     service.replies = [answer]
     with pytest.raises(kind, match="are not valid") as caught:
@@ -302,20 +273,13 @@ def test_credentials_that_give_no_token_are_told(
     assert tokens_sent(service) == []
 
 
-def test_that_google_cannot_be_reached_is_told(
-    vertex: MakeVertex,
-    service: FakeService,
-    account: dict[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
+@pytest.mark.usefixtures("account")
+def test_unreachable(vertex: MakeVertex, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "account.json"
     with FakeService() as gone:
-        nowhere = gone.url
-    file = tmp_path / "nowhere.json"
-    file.write_text(json.dumps({**account, "token_uri": nowhere}), encoding="utf-8")
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
+        file.write_text(json.dumps({**json.loads(file.read_text()), "token_uri": gone.url}))
     monkeypatch.setattr("time.sleep", lambda seconds: None)  # between the tries of google-auth
-    with pytest.raises(ServiceUnavailable, match="cannot get a token"):
+    with pytest.raises(errors.ServiceUnavailable, match="cannot get a token"):
         ask(vertex(), "gemini-3.8-flash@vertex")
 
 

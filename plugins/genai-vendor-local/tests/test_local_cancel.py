@@ -20,11 +20,10 @@ from genai_vendor_local.weights import DEFAULT
 from genai_host import Conversation, Event, Host
 from genai_host.api import Cancellation
 from genai_host.errors import Cancelled, GenaiError, ProviderRemoved
-from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import Background, MakeHost
 
 pytestmark = pytest.mark.weights
 
-Background = Callable[..., Future[Any]]
 
 ENDLESS = {"type": "array", "items": {"const": True}, "minItems": 450}
 """What the model is made to write: it takes some ten seconds, unless it is ended."""
@@ -150,9 +149,7 @@ def test_cancelling_ends_a_blocked_read_whatever_the_engine_does(
     assert_answers(local_host)
 
 
-def test_cancelling_ends_the_reading_of_a_long_prompt(
-    local_host: Host, overheard: Overheard
-) -> None:
+def test_cancelling_ends_reading_of_a_long_prompt(local_host: Host, overheard: Overheard) -> None:
     conversation = open_chat(local_host)
     overheard.at_reading = conversation.cancel
     with pytest.raises(Cancelled):
@@ -211,22 +208,14 @@ def maps_of(file: Path) -> int:
     return Path("/proc/self/maps").read_text(encoding="utf-8").count(name)
 
 
-@pytest.mark.parametrize(
-    ("ending", "expected"),
-    [
-        ("close the conversation", Cancelled),
-        ("close the host", Cancelled),
-        ("remove the provider", ProviderRemoved),
-        ("disable the provider", ProviderRemoved),
-    ],
-)
+@pytest.mark.parametrize(("ending", "expected"), [
+    ("close the conversation", Cancelled), ("close the host", Cancelled),
+    ("remove the provider", ProviderRemoved), ("disable the provider", ProviderRemoved),
+])  # fmt: skip
 def test_whatever_ends_a_call_ends_the_generation(
-    make_local_host: MakeHost,
-    overheard: Overheard,
-    background: Background,
-    ending: str,
+    make_local_host: MakeHost, overheard: Overheard, background: Background, ending: str,
     expected: type[GenaiError],
-) -> None:
+) -> None:  # fmt: skip
     host = make_local_host()
     conversation = open_chat(host)
     events: Future[list[Event]] = background(list, conversation.stream("hi", output_type=ENDLESS))
@@ -292,8 +281,7 @@ def test_no_port_listens_for_the_engine(
     make_local_host: MakeHost, overheard: Overheard, background: Background
 ) -> None:
     before = listeners()
-    host = make_local_host()
-    conversation = open_chat(host)
+    conversation = open_chat(make_local_host())
     answer: Future[Any] = background(conversation.say, "hi", output_type=ENDLESS)
     assert overheard.writing.wait(60)
     assert listeners() == before

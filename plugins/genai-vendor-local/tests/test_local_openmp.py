@@ -28,12 +28,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere its w
 OWN_NAME = "libgomp-0a1b2c3d.so.1.0.0"
 CONTENT = b"ELF" + OWN_NAME.encode() + b"\0GOMP_parallel\0"
 RUNTIME = Runtime(
-    requirement="toy-openmp==1.0",
-    member=f"toy_openmp.libs/{OWN_NAME}",
-    sha256=hashlib.sha256(CONTENT).hexdigest(),
-    size=len(CONTENT),
-    license="MIT",
-)
+    requirement="toy-openmp==1.0", member=f"toy_openmp.libs/{OWN_NAME}",
+    sha256=hashlib.sha256(CONTENT).hexdigest(), size=len(CONTENT), license="MIT",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -85,9 +82,7 @@ def test_item_1_what_is_there_is_not_fetched(bare: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.process
-def test_item_1_another_library_is_refused_and_nothing_is_kept(
-    bare: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_item_1_another_library_is_refused(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = evolve(RUNTIME, sha256="0" * 64)
     monkeypatch.setattr(openmp, "BUILDS", {os.uname().machine: other})
     with pytest.raises(ConfigurationError, match="do not match the expected"):
@@ -96,7 +91,7 @@ def test_item_1_another_library_is_refused_and_nothing_is_kept(
 
 
 @pytest.mark.process
-def test_item_1_without_a_network_the_step_is_one_that_works_offline(
+def test_item_1_without_a_network(
     bare: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for tool in ("PIP", "UV"):
@@ -107,9 +102,7 @@ def test_item_1_without_a_network_the_step_is_one_that_works_offline(
     assert "libgomp1" in caught.value.hint
 
 
-def test_item_1_a_machine_without_a_copy_is_told_of_its_packages(
-    bare: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_item_1_machine_without_a_copy(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openmp, "BUILDS", {})
     with pytest.raises(ConfigurationError, match=NAME) as caught:
         openmp.pull(bare)
@@ -120,8 +113,7 @@ def test_item_1_a_machine_without_a_copy_is_told_of_its_packages(
 @pytest.mark.process
 def test_item_1_a_model_that_lacks_it_is_not_shown_as_working(provider: LocalProvider) -> None:
     assert provider.unavailable_models()[DEFAULT.name] == openmp.missing()
-    preparation = provider.preparation()
-    assert preparation is not None
+    assert provider.preparation() is not None
     reports: list[PreparationProgress] = []
     with pytest.raises(ConfigurationError):
         openmp.load(provider._folder)
@@ -132,9 +124,7 @@ def test_item_1_a_model_that_lacks_it_is_not_shown_as_working(provider: LocalPro
 
 
 @pytest.mark.process
-def test_item_1_it_is_loaded_before_llama_cpp(
-    provider: LocalProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_item_1_before_llama_cpp(provider: LocalProvider, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[str] = []
     monkeypatch.setattr(ctypes, "CDLL", loaded.append)
     openmp.pull(provider._folder)

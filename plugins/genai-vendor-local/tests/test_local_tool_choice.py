@@ -37,11 +37,9 @@ CLOCK = ToolSchema("get_time", "", {})
 
 
 def body_of(
-    tools: Sequence[ToolSchema] = (WEATHER, CLOCK),
-    choice: str | None = None,
-    messages: Sequence[Message] = (Message("user", "hi"),),
-    schema: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    tools: Sequence[ToolSchema] = (WEATHER, CLOCK), choice: str | None = None,
+    messages: Sequence[Message] = (Message("user", "hi"),), schema: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """A request as the host's dialect writes it."""
     call = ChatCall(model_id="m", messages=messages, tools=tools, tool_choice=choice, schema=schema)
     body: dict[str, Any] = json.loads(OpenAIChat().prepare_request(call).data())
@@ -102,17 +100,13 @@ def tools_and_calls(draw: st.DrawFn) -> tuple[list[ToolSchema], str, dict[str, A
 
 
 @given(
-    drawn=tools_and_calls(),
-    choice=st.sampled_from(["auto", "required", "name", None]),
-    ascii=st.booleans(),
-    indent=st.sampled_from([None, 0, 2]),
-)
+    drawn=tools_and_calls(), choice=st.sampled_from(["auto", "required", "name", None]),
+    ascii=st.booleans(), indent=st.sampled_from([None, 0, 2]),
+)  # fmt: skip
 def test_a_chosen_tool_becomes_a_call_of_it(
-    drawn: tuple[list[ToolSchema], str, dict[str, Any]],
-    choice: str | None,
-    ascii: bool,
+    drawn: tuple[list[ToolSchema], str, dict[str, Any]], choice: str | None, ascii: bool,
     indent: int | None,
-) -> None:
+) -> None:  # fmt: skip
     tools, name, arguments = drawn
     body = body_of(tools, name if choice == "name" else choice)
     value = {"tool": name, "arguments": arguments}
@@ -132,9 +126,7 @@ def test_an_answer_becomes_the_text_of_the_message(answer: str, choice: str | No
 
 
 @given(answer=st.text(), data=st.data(), ascii=st.booleans())
-def test_of_an_answer_that_was_cut_there_is_what_came(
-    answer: str, data: st.DataObject, ascii: bool
-) -> None:
+def test_cut_answer_has_what_came(answer: str, data: st.DataObject, ascii: bool) -> None:
     text = json.dumps({"tool": "none", "answer": answer}, ensure_ascii=ascii)
     begin = len(json.dumps({"tool": "none", "answer": ""})) - 2
     cut = data.draw(st.integers(begin, len(text) - 1))
@@ -145,9 +137,7 @@ def test_of_an_answer_that_was_cut_there_is_what_came(
 
 
 @given(drawn=tools_and_calls(), data=st.data())
-def test_a_call_that_was_cut_is_given_as_it_is(
-    drawn: tuple[list[ToolSchema], str, dict[str, Any]], data: st.DataObject
-) -> None:
+def test_cut_call(drawn: tuple[list[ToolSchema], str, dict[str, Any]], data: st.DataObject) -> None:
     tools, name, arguments = drawn
     text = json.dumps({"tool": name, "arguments": arguments})
     cut = text[: data.draw(st.integers(0, len(text) - 1))]
@@ -159,18 +149,11 @@ def test_what_is_no_choice_is_given_as_it_is(text: str) -> None:
     assert ToolChoice(body_of()).delta(text) == {"content": text}
 
 
-@pytest.mark.parametrize(
-    ("choice", "tools", "answers"),
-    [
-        (None, ["get_time", "get_weather"], True),
-        ("auto", ["get_time", "get_weather"], True),
-        ("required", ["get_time", "get_weather"], False),
-        ("get_time", ["get_time"], False),
-    ],
-)
-def test_the_choice_of_tools_decides_what_may_be_chosen(
-    choice: str | None, tools: list[str], answers: bool
-) -> None:
+@pytest.mark.parametrize(("choice", "tools", "answers"), [
+    (None, ["get_time", "get_weather"], True), ("auto", ["get_time", "get_weather"], True),
+    ("required", ["get_time", "get_weather"], False), ("get_time", ["get_time"], False),
+])  # fmt: skip
+def test_the_choice_of_tools_decides(choice: str | None, tools: list[str], answers: bool) -> None:
     body = body_of(choice=choice)
     calls = {
         "get_weather": {"tool": "get_weather", "arguments": {"city": "Oslo"}},
@@ -182,19 +165,13 @@ def test_the_choice_of_tools_decides_what_may_be_chosen(
     assert sorted(name for name in calls if name in shown) == tools
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        {"tool": "get_weather", "arguments": {}},
-        {"tool": "get_weather", "arguments": {"city": 3}},
-        {"tool": "get_weather", "arguments": {"city": "Oslo"}, "more": 1},
-        {"tool": "get_weather"},
-        {"tool": "unknown", "arguments": {}},
-        {"tool": "none"},
-        {"answer": "hi"},
-        [],
-    ],
-)
+@pytest.mark.parametrize("value", [
+    {"tool": "get_weather", "arguments": {}},
+    {"tool": "get_weather", "arguments": {"city": 3}},
+    {"tool": "get_weather", "arguments": {"city": "Oslo"}, "more": 1},
+    {"tool": "get_weather"}, {"tool": "unknown", "arguments": {}}, {"tool": "none"},
+    {"answer": "hi"}, [],
+])  # fmt: skip
 def test_nothing_else_may_be_chosen(value: Any) -> None:
     assert not allowed(body_of(), value)
 
@@ -207,11 +184,9 @@ def test_a_tool_may_have_the_name_that_stands_for_none() -> None:
 
 def test_an_answer_is_held_to_the_schema_of_the_prompt_as_well() -> None:
     schema = {
-        "type": "object",
-        "properties": {"city": {"type": "string"}},
-        "required": ["city"],
+        "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"],
         "additionalProperties": False,
-    }
+    }  # fmt: skip
     body = body_of(schema=schema)
     assert allowed(body, {"tool": "none", "answer": {"city": "Oslo"}})
     assert not allowed(body, {"tool": "none", "answer": "Oslo"})
@@ -233,25 +208,14 @@ NESTED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("body", "right", "wrong"),
-    [
-        (
-            body_of([ToolSchema("go", "", NESTED)]),
-            {"tool": "go", "arguments": {"place": {"city": "Oslo"}}},
-            {"tool": "go", "arguments": {"place": {}}},
-        ),
-        (
-            body_of(schema=NESTED),
-            {"tool": "none", "answer": {"place": {"city": "Oslo"}}},
-            {"tool": "none", "answer": {"place": {}}},
-        ),
-    ],
-    ids=["of a tool", "of the answer"],
-)
-def test_references_in_a_schema_still_lead_where_they_did(
-    body: dict[str, Any], right: Any, wrong: Any
-) -> None:
+@pytest.mark.parametrize(("body", "right", "wrong"), [
+    (body_of([ToolSchema("go", "", NESTED)]),
+     {"tool": "go", "arguments": {"place": {"city": "Oslo"}}},
+     {"tool": "go", "arguments": {"place": {}}}),
+    (body_of(schema=NESTED), {"tool": "none", "answer": {"place": {"city": "Oslo"}}},
+     {"tool": "none", "answer": {"place": {}}}),
+], ids=["of a tool", "of the answer"])  # fmt: skip
+def test_references_in_a_schema(body: dict[str, Any], right: Any, wrong: Any) -> None:
     grammar_of(body).check(right)
     assert not allowed(body, wrong)
 
@@ -305,19 +269,12 @@ def test_the_system_message_comes_before_what_is_shown() -> None:
 
 
 EXAMPLES = [
-    *(schema for schema, _ in PARAMETERS),
-    {"const": 7},
-    {"type": "string", "default": "Oslo"},
-    {"type": "string", "examples": ["Oslo", "Rome"]},
-    {"enum": ["x", "y"]},
-    {"type": "null"},
-    {"type": ["integer", "null"]},
-    {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+    *(schema for schema, _ in PARAMETERS), {"const": 7}, {"type": "string", "default": "Oslo"},
+    {"type": "string", "examples": ["Oslo", "Rome"]}, {"enum": ["x", "y"]}, {"type": "null"},
+    {"type": ["integer", "null"]}, {"anyOf": [{"type": "integer"}, {"type": "null"}]},
     {"$ref": "#/$defs/Place", "$defs": {"Place": {"type": "object"}}},
-    True,
-    {},
-    WEATHER.parameters,
-]
+    True, {}, WEATHER.parameters,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("schema", EXAMPLES, ids=json.dumps)
@@ -365,8 +322,7 @@ def test_calls_and_results_are_told_in_words() -> None:
 
 @pytest.mark.parametrize("texts", [[], ["one"], ["one ", "two"]])
 def test_a_call_may_come_with_any_number_of_texts(texts: list[str]) -> None:
-    message = Message("assistant", [*texts, ToolCall("1", "get_time")])
-    (plain,) = in_plain_text(wire([message]))
+    (plain,) = in_plain_text(wire([Message("assistant", [*texts, ToolCall("1", "get_time")])]))
     assert plain["role"] == "assistant"
     assert all(text in json.dumps(plain["content"]) for text in texts)
     assert "get_time" in json.dumps(plain["content"])
@@ -416,9 +372,7 @@ def test_the_same_tools_are_shown_alike() -> None:
 @pytest.mark.parametrize(
     ("required", "names"), [(["y"], ["y"]), (["y", "z"], ["y"]), ([], ["x", "y"])]
 )
-def test_what_is_required_is_shown_or_else_everything(
-    required: list[str], names: list[str]
-) -> None:
+def test_required_is_shown_or_else_everything(required: list[str], names: list[str]) -> None:
     schema = {"type": "object", "properties": {"x": STRING, "y": STRING}, "required": required}
     assert list(Examples().of(schema)) == names
 

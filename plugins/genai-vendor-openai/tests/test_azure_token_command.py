@@ -49,32 +49,27 @@ def runs(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def command(tmp_path: Path, runs: Path) -> Callable[[str], list[str]]:
-    """A command that notes that it was run, and does this then: `number` is how often."""
-
-    def make(then: str) -> list[str]:
-        program = tmp_path / "program.py"
-        program.write_text(COUNTING + then, encoding="utf-8")
-        return [sys.executable, str(program), str(runs), "two words; $HOME"]
-
-    return make
+MakeAzure = Callable[..., Host]
 
 
 @pytest.fixture
 def azure(
-    make_host: MakeHost, service: FakeService, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[list[str]], Host]:
-    """Makes hosts with this command; a key and a token are in the environment as well."""
+    make_host: MakeHost, service: FakeService, clock: ManualClock, tmp_path: Path, runs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> MakeAzure:  # fmt: skip
+    """Makes hosts whose command notes that it was run, and does this then: `number` is how often.
+    A key and a token are in the environment as well."""
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
     monkeypatch.setenv("AZURE_OPENAI_AD_TOKEN", "eyJ-other-token")
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", service.url)
+    program = tmp_path / "program.py"
 
-    def make(command: list[str]) -> Host:
-        mine = provider_config("azure-openai", token_command=command)
-        return make_host(
-            config=Config(providers={"mine": mine}), openai=genai_vendor_openai, clock=clock
-        )
+    def make(then: str, *other: str) -> Host:
+        program.write_text(COUNTING + then, encoding="utf-8")
+        command = other or (sys.executable, str(program), str(runs), "two words; $HOME")
+        mine = provider_config("azure-openai", token_command=[*command])
+        config = Config(providers={"mine": mine})
+        return make_host(config=config, openai=genai_vendor_openai, clock=clock)
 
     return make
 
@@ -98,13 +93,9 @@ def as_az_prints(clock: ManualClock, *, text: bool = False) -> str:
 @pytest.mark.process
 @pytest.mark.parametrize("text", [False, True], ids=["number", "text"])
 def test_its_token_is_sent_until_it_expires(
-    azure: Callable[[list[str]], Host],
-    command: Callable[[str], list[str]],
-    service: FakeService,
-    clock: ManualClock,
-    text: bool,
+    azure: MakeAzure, service: FakeService, clock: ManualClock, text: bool
 ) -> None:
-    host = azure(command(as_az_prints(clock, text=text)))
+    host = azure(as_az_prints(clock, text=text))
     for seconds in (0, LATER - 61, 1):
         clock.advance(seconds)
         assert ask(host) == "hello"
@@ -112,14 +103,9 @@ def test_its_token_is_sent_until_it_expires(
 
 
 @pytest.mark.process
-def test_what_is_no_json_is_the_token(
-    azure: Callable[[list[str]], Host],
-    command: Callable[[str], list[str]],
-    service: FakeService,
-    clock: ManualClock,
-) -> None:
+def test_no_json_is_the_token(azure: MakeAzure, service: FakeService, clock: ManualClock) -> None:
     """Its end is not known: it is sent until it is refused."""
-    host = azure(command('print(f"  token-{number}"); print("  ", file=sys.stderr)'))
+    host = azure('print(f"  token-{number}"); print("  ", file=sys.stderr)')
     ask(host)
     clock.advance(10 * LATER)
     service.replies = [chat("hello"), failure(401), chat("again")]
@@ -129,46 +115,33 @@ def test_what_is_no_json_is_the_token(
 
 @pytest.mark.smoke
 @pytest.mark.process
-def test_no_shell_reads_it(
-    azure: Callable[[list[str]], Host], command: Callable[[str], list[str]], service: FakeService
-) -> None:
-    ask(azure(command("print(prints.replace(' ', '_'))")))
+def test_no_shell_reads_it(azure: MakeAzure, service: FakeService) -> None:
+    ask(azure("print(prints.replace(' ', '_'))"))
     assert sent(service) == ["Bearer two_words;_$HOME"]
 
 
-def test_it_is_not_run_before_it_is_needed(
-    azure: Callable[[list[str]], Host], command: Callable[[str], list[str]], runs: Path
-) -> None:
-    host = azure(command("print('token')"))
-    assert host.open("chat", "gpt-4.1@mine").models
+def test_it_is_not_run_before_it_is_needed(azure: MakeAzure, runs: Path) -> None:
+    assert azure("print('token')").open("chat", "gpt-4.1@mine").models
     assert not list(runs.iterdir())
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    ("then", "why"),
-    [
-        (f"print('{SECRET}'); sys.exit(3)", "exited with code 3"),
-        (f"print('{SECRET}', file=sys.stderr); sys.exit(3)", "exited with code 3"),
-        ("", "printed no token"),
-        (f"print('{{\"{SECRET}\"')", "printed invalid JSON"),
-        (f"print('{{\"token\": \"{SECRET}\"}}')", "printed no token"),
-        (f"print('{{\"accessToken\": [\"{SECRET}\"]}}')", "printed no token"),
-        (f"print('{SECRET}' * 9999)", "printed too much"),
-        (f"print('{SECRET}\\nX: y')", "contains invalid characters"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("then", "why"), [
+    (f"print('{SECRET}'); sys.exit(3)", "exited with code 3"),
+    (f"print('{SECRET}', file=sys.stderr); sys.exit(3)", "exited with code 3"),
+    ("", "printed no token"),
+    (f"print('{{\"{SECRET}\"')", "printed invalid JSON"),
+    (f"print('{{\"token\": \"{SECRET}\"}}')", "printed no token"),
+    (f"print('{{\"accessToken\": [\"{SECRET}\"]}}')", "printed no token"),
+    (f"print('{SECRET}' * 9999)", "printed too much"),
+    (f"print('{SECRET}\\nX: y')", "contains invalid characters"),
+])  # fmt: skip
 def test_what_it_prints_is_not_shown_where_it_fails(
-    azure: Callable[[list[str]], Host],
-    command: Callable[[str], list[str]],
-    service: FakeService,
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
-    then: str,
-    why: str,
-) -> None:
+    azure: MakeAzure, service: FakeService, caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str], then: str, why: str,
+) -> None:  # fmt: skip
     caplog.set_level(logging.DEBUG)
-    host = azure(command(then))
+    host = azure(then)
     with pytest.raises(GenaiError, match=why) as caught:
         ask(host)
     assert caught.value.provider == "mine"
@@ -178,18 +151,16 @@ def test_what_it_prints_is_not_shown_where_it_fails(
 
 
 @pytest.mark.process
-def test_a_token_that_the_service_repeats_is_not_shown(
-    azure: Callable[[list[str]], Host], command: Callable[[str], list[str]], service: FakeService
-) -> None:
+def test_a_token_that_the_service_repeats(azure: MakeAzure, service: FakeService) -> None:
     service.replies = [failure(401, message=f"no: {SECRET}")]
     with pytest.raises(AuthenticationFailed, match=r"no: \*\*\*"):
-        ask(azure(command(f"print('{SECRET}')")))
+        ask(azure(f"print('{SECRET}')"))
     assert len(service.requests) == 2
 
 
-def test_a_program_that_is_not_there_is_missing(azure: Callable[[list[str]], Host]) -> None:
+def test_a_program_that_is_not_there_is_missing(azure: MakeAzure) -> None:
     with pytest.raises(NoRoute, match="no such program: no-such-program"):
-        ask(azure(["no-such-program", SECRET]))
+        ask(azure("", "no-such-program", SECRET))
 
 
 HANGING = """
@@ -204,13 +175,9 @@ subprocess.run([sys.executable, "-c", waiting, os.environ["TEST_PORT"]])
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere what a program starts is not ended")
 @pytest.mark.parametrize("end", ["its time", "cancelled", "closed"])
 def test_one_that_does_not_end_is_ended(
-    azure: Callable[[list[str]], Host],
-    command: Callable[[str], list[str]],
-    clock: ManualClock,
-    monkeypatch: pytest.MonkeyPatch,
-    end: str,
+    azure: MakeAzure, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    host = azure(command(HANGING))
+    host = azure(HANGING)
     conversation = host.open("chat", "gpt-4.1@mine")
     with ThreadPoolExecutor(1) as pool, socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(60)
@@ -232,13 +199,8 @@ def test_one_that_does_not_end_is_ended(
 
 
 @pytest.mark.process
-def test_it_is_run_once_for_all_who_wait(
-    azure: Callable[[list[str]], Host],
-    command: Callable[[str], list[str]],
-    service: FakeService,
-    runs: Path,
-) -> None:
-    host = azure(command("print('token')"))
+def test_it_is_run_once_for_all(azure: MakeAzure, service: FakeService, runs: Path) -> None:
+    host = azure("print('token')")
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(lambda _: ask(host), range(8))) == {"hello"}
     assert len(list(runs.iterdir())) == 1

@@ -33,21 +33,16 @@ def configured(make_host: MakeHost, service: FakeService, tmp_path: Path) -> Mak
             encoding="utf-8",
         )
         return make_host(
-            config=read_config(file),
-            openai=genai_vendor_openai,
-            look=LOOKING,
-            vectors=VECTORS,
+            config=read_config(file), openai=genai_vendor_openai, look=LOOKING, vectors=VECTORS,
             mock=None,
-        )
+        )  # fmt: skip
 
     return make
 
 
 @pytest.mark.parametrize("id", ["llama3", "meta/llama-3:70b", "openai/gpt-oss-20b", "a@b+c"])
 @each_way
-def test_one_table_makes_an_instance_and_any_id_passes_through(
-    configured: MakeHost, service: FakeService, id: str, streamed: bool
-) -> None:
+def test_any_id_passes(configured: MakeHost, service: FakeService, id: str, streamed: bool) -> None:
     service.replies = [chat("hello", streamed=streamed)]
     assert ask(configured(), f"gate/{id}", streamed) == "hello"
     (sent,) = service.requests
@@ -57,9 +52,7 @@ def test_one_table_makes_an_instance_and_any_id_passes_through(
     assert sent.json().get("stream_options") == ({"include_usage": True} if streamed else None)
 
 
-def test_a_key_comes_from_the_variable_that_is_referred_to(
-    configured: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_key(configured: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GATE_KEY", raising=False)
     settings = 'api_key = { env = "GATE_KEY" }\nheaders = { "X-Title" = "mine" }\n'
     with pytest.raises(NoRoute, match="nothing in the environment variable GATE_KEY"):
@@ -74,9 +67,7 @@ def test_a_key_comes_from_the_variable_that_is_referred_to(
         host.open("chat", "gate/m").say("hi")
 
 
-def test_a_key_may_be_handed_over_but_not_written_down(
-    configured: MakeHost, service: FakeService
-) -> None:
+def test_key_may_be_given_but_not_written(configured: MakeHost, service: FakeService) -> None:
     service.replies = [chat("hello")]
     host = configured()
     settings = {"base_url": service.url, "api_key": Secret(KEY)}
@@ -95,12 +86,9 @@ def test_without_an_address_it_says_so(make_host: MakeHost) -> None:
         host.open("chat", "openai-compatible/m")
 
 
-def test_parameters_of_servers_are_sent_as_they_are(
-    configured: MakeHost, service: FakeService
-) -> None:
+def test_parameters_are_sent_as_they_are(configured: MakeHost, service: FakeService) -> None:
     service.replies = [chat("a"), chat("b")]
-    kwargs = {"enable_thinking": False}
-    own = {"top_k": -1, "min_p": 0.1, "chat_template_kwargs": kwargs}
+    own = {"top_k": -1, "min_p": 0.1, "chat_template_kwargs": {"enable_thinking": False}}
     host = configured('extra_body = { cache = { ttl = 1 }, seed_of = "gate" }\n')
     host.open("chat", "gate/m", parameters={**own, "extra_body": {"seed_of": 3}}).say("hi")
     assert {**own, "cache": {"ttl": 1}, "seed_of": 3}.items() <= service.requests[0].json().items()
@@ -168,11 +156,8 @@ def test_defaults_may_be_named(configured: MakeHost, service: FakeService) -> No
     first, second = (request.json() for request in service.requests)
     assert first["model"] == "openai/gpt-oss-20b"
     assert second == {
-        "model": "e5",
-        "input": ["a", "b"],
-        "encoding_format": "base64",
-        "input_type": "query",
-    }
+        "model": "e5", "input": ["a", "b"], "encoding_format": "base64", "input_type": "query",
+    }  # fmt: skip
 
 
 def test_its_models_are_listed(configured: MakeHost, service: FakeService) -> None:
@@ -181,7 +166,7 @@ def test_its_models_are_listed(configured: MakeHost, service: FakeService) -> No
     assert service.requests[0].path == "/api/v1/models"
 
 
-def test_the_tables_in_the_readme_are_in_order(
+def test_tables_of_the_readme(
     make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import re

@@ -50,16 +50,13 @@ def test_models_that_think_are_written_as_they_want_it(model: Model) -> None:
             efforts.check(none)
 
 
-@pytest.mark.parametrize(
-    ("name", "efforts"),
-    [
-        ("gpt-6.1-sol", ["low", "medium", "high", "xhigh", "max"]),
-        ("gpt-6-luna", ["none", "low", "medium", "high", "xhigh", "max"]),
-        ("gpt-5.1", ["none", "low", "medium", "high"]),
-        ("gpt-5", ["minimal", "low", "medium", "high"]),
-        ("o3", ["low", "medium", "high"]),
-    ],
-)
+@pytest.mark.parametrize(("name", "efforts"), [
+    ("gpt-6.1-sol", ["low", "medium", "high", "xhigh", "max"]),
+    ("gpt-6-luna", ["none", "low", "medium", "high", "xhigh", "max"]),
+    ("gpt-5.1", ["none", "low", "medium", "high"]),
+    ("gpt-5", ["minimal", "low", "medium", "high"]),
+    ("o3", ["low", "medium", "high"]),
+])  # fmt: skip
 def test_how_much_it_can_think(name: str, efforts: list[str]) -> None:
     (model,) = (model for model in CHAT if model.name == name)
     assert model.parameters["reasoning_effort"]["enum"] == efforts

@@ -10,19 +10,7 @@ from typing import Any
 import genai_vendor_openai
 import pytest
 
-from genai_host import Config, Host
-from genai_host.api import (
-    File,
-    Image,
-    ListedModel,
-    Message,
-    Usage,
-)
-from genai_host.errors import (
-    InvalidParameter,
-    NoRoute,
-    RateLimited,
-)
+from genai_host import Config, Host, api, errors
 from genai_host_testing.fake_service import FakeService, Reply, json_reply
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.vendors import VECTORS, ask, each_way, listed
@@ -57,16 +45,13 @@ def host(make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPa
 
 
 AnswerIn = Callable[..., Reply]
-each_dialect = pytest.mark.parametrize(
-    ("model", "path", "answer"),
-    [
-        ("gpt-4.1@openai", "/v1/chat/completions", chat),
-        ("gpt-6.1-sol@openai", "/v1/responses", responses),
-        ("gpt-6.1-sol@openai+openai-chat", "/v1/chat/completions", chat),
-        ("gpt-4.1@openai+openai-responses", "/v1/responses", responses),
-        ("openai/some-newer-model", "/v1/chat/completions", chat),
-    ],
-)
+each_dialect = pytest.mark.parametrize(("model", "path", "answer"), [
+    ("gpt-4.1@openai", "/v1/chat/completions", chat),
+    ("gpt-6.1-sol@openai", "/v1/responses", responses),
+    ("gpt-6.1-sol@openai+openai-chat", "/v1/chat/completions", chat),
+    ("gpt-4.1@openai+openai-responses", "/v1/responses", responses),
+    ("openai/some-newer-model", "/v1/chat/completions", chat),
+])  # fmt: skip
 
 
 @each_dialect
@@ -146,7 +131,9 @@ def test_a_value_that_is_no_object_is_taken_out_of_one(
 
 def test_pictures_and_documents_are_sent(host: Host, service: FakeService) -> None:
     service.replies = [chat("hello"), responses("hello")]
-    message = Message("user", ["a", Image(url="http://x"), File(b"%PDF", "application/pdf", "b")])
+    message = api.Message(
+        "user", ["a", api.Image(url="http://x"), api.File(b"%PDF", "application/pdf", "b")]
+    )
     for model in ("gpt-4.1", "gpt-6.1-sol"):
         host.open("chat", model).say(message)
     first, second = (request.json() for request in service.requests)
@@ -177,30 +164,21 @@ def test_parameters_are_named_as_the_model_has_them(host: Host, service: FakeSer
     assert newest["store"] is False
 
 
-@pytest.mark.parametrize(
-    ("model", "parameters"),
-    [
-        ("gpt-6.1-sol", {"temperature": 0}),
-        ("gpt-6.1-sol", {"top_p": 1}),
-        ("gpt-6.1-sol", {"stop": ["x"]}),
-        ("gpt-6.1-sol", {"reasoning_effort": "none"}),
-        ("gpt-6.1-sol", {"max_tokens": 128_001}),
-        ("gpt-4.1", {"reasoning_effort": "low"}),
-        ("gpt-4.1", {"max_tokens": 32_769}),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("model", "parameters"), [
+    ("gpt-6.1-sol", {"temperature": 0}), ("gpt-6.1-sol", {"top_p": 1}),
+    ("gpt-6.1-sol", {"stop": ["x"]}), ("gpt-6.1-sol", {"reasoning_effort": "none"}),
+    ("gpt-6.1-sol", {"max_tokens": 128_001}), ("gpt-4.1", {"reasoning_effort": "low"}),
+    ("gpt-4.1", {"max_tokens": 32_769}),
+], ids=str)  # fmt: skip
 def test_what_a_model_refuses_is_not_sent(
     host: Host, service: FakeService, model: str, parameters: dict[str, Any]
 ) -> None:
-    with pytest.raises(InvalidParameter):
+    with pytest.raises(errors.InvalidParameter):
         host.open("chat", model, parameters=parameters)
     assert not service.requests
 
 
-def test_the_organization_and_the_project_are_named(
-    host: Host, service: FakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_organization(host: Host, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
     service.replies = [chat("hello")]
@@ -211,7 +189,7 @@ def test_the_organization_and_the_project_are_named(
 
 def test_its_models_are_listed(host: Host, service: FakeService) -> None:
     service.replies = [json_reply({"object": "list", "data": [{"id": "gpt-7"}]})]
-    assert listed(host, "openai") == [ListedModel("gpt-7")]
+    assert listed(host, "openai") == [api.ListedModel("gpt-7")]
     assert (service.requests[0].method, service.requests[0].path) == ("GET", "/v1/models")
 
 
@@ -229,34 +207,27 @@ def test_texts_become_vectors(
     host = make_host(config=config, openai=genai_vendor_openai, vectors=VECTORS, mock=None)
     service.replies = [embeddings(*vectors)]
     answer = host.open("vectors").say("hi")
-    assert (answer.data, answer.usage) == ([[1.0, 2.0], [3.0, 4.0]], Usage(5))
+    assert (answer.data, answer.usage) == ([[1.0, 2.0], [3.0, 4.0]], api.Usage(5))
     (sent,) = service.requests
     assert sent.path == "/v1/embeddings"
     assert sent.json() == {
-        "model": "text-embedding-3-small",
-        "input": ["a", "b"],
-        "encoding_format": "float",
-    }
+        "model": "text-embedding-3-small", "input": ["a", "b"], "encoding_format": "float",
+    }  # fmt: skip
 
 
 # where it is, and what it lacks
 
 
 def test_it_says_that_it_has_no_key(make_host: MakeHost) -> None:
-    with pytest.raises(NoRoute, match="no key: set OPENAI_API_KEY"):
+    with pytest.raises(errors.NoRoute, match="no key: set OPENAI_API_KEY"):
         make_host(openai=genai_vendor_openai).open("chat", "gpt-4.1@openai")
 
 
-@pytest.mark.parametrize(
-    ("base_url", "own"),
-    [
-        ("https://api.openai.com/v1", True),
-        ("https://eu.api.openai.com/v1", True),
-        ("https://myopenai.com/v1", False),
-        ("http://localhost:8000/v1", False),
-    ],
-)
-def test_an_address_of_ones_own_is_spoken_to_in_chat_completions(
+@pytest.mark.parametrize(("base_url", "own"), [
+    ("https://api.openai.com/v1", True), ("https://eu.api.openai.com/v1", True),
+    ("https://myopenai.com/v1", False), ("http://localhost:8000/v1", False),
+])  # fmt: skip
+def test_other_address(
     host: Host, monkeypatch: pytest.MonkeyPatch, base_url: str, own: bool
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", base_url)
@@ -278,11 +249,9 @@ def test_it_is_patient_with_models_that_think(host: Host) -> None:
 
 
 @each_dialect
-def test_what_was_spent_is_not_asked_for_again(
-    host: Host, service: FakeService, model: str, path: str, answer: AnswerIn
-) -> None:
+def test_quota(host: Host, service: FakeService, model: str, path: str, answer: AnswerIn) -> None:
     service.replies = [failure(429, code="insufficient_quota")]
-    with pytest.raises(RateLimited) as caught:
+    with pytest.raises(errors.RateLimited) as caught:
         ask(host, model)
     assert (caught.value.retryable, caught.value.provider) == (False, "openai")
     assert len(service.requests) == 1

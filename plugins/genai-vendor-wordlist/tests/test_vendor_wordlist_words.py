@@ -25,58 +25,33 @@ def flags(text: str, **settings: Any) -> bool:
     return judge.flags(text, Cancellation())
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "you fucking idiot",
-        "ASSHOLE",
-        "what a piece of shit",
-        "f.u.c.k you",
-        "f u c k you",
-        "fu\u200bck",
-        "f*ck",
-        "sh1t",
-        "shiiiiiit",
-        "\uff46\uff55\uff43\uff4b",
-        "\U0001d4ef\U0001d4fe\U0001d4ec\U0001d4f4",
-        "fúck",
-        "&#102;uck",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "you fucking idiot", "ASSHOLE", "what a piece of shit", "f.u.c.k you", "f u c k you",
+    "fu\u200bck", "f*ck", "sh1t", "shiiiiiit", "\uff46\uff55\uff43\uff4b",
+    "\U0001d4ef\U0001d4fe\U0001d4ec\U0001d4f4", "fúck",
+    "&#102;uck",
+])  # fmt: skip
 def test_bad_words_are_found_disguised_or_not(text: str) -> None:
     assert flags(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        " ",
-        "good morning",
-        "the people of Scunthorpe and Penistone",
-        "an assassin with a bass in the classical class of Essex",
-        "shiitake and cocktails",
-        "sex education and breast cancer",
-        "How to kill a process that hangs?",
-        "the girl on the train",
-        "\x00\ufffe\U0010ffff\u202e\u0301",
-        "🙂" * 10,
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "", " ", "good morning", "the people of Scunthorpe and Penistone",
+    "an assassin with a bass in the classical class of Essex", "shiitake and cocktails",
+    "sex education and breast cancer", "How to kill a process that hangs?",
+    "the girl on the train", "\x00\ufffe\U0010ffff\u202e\u0301", "🙂" * 10,
+])  # fmt: skip
 def test_ordinary_texts_are_let_pass(text: str) -> None:
     assert not flags(text)
 
 
-@pytest.mark.parametrize(
-    ("language", "bad", "good"),
-    [
-        ("german", "du Arschloch", "Die Katze sitzt auf dem Dach"),
-        ("french", "espèce de salope", "le chat est sur le toit"),
-        ("spanish", "eres un gilipollas", "el gato está en el tejado"),
-        ("russian", "пошёл на хуй", "кошка сидит на крыше"),
-        ("chinese", "你这个傻逼", "猫在屋顶上"),
-    ],
-)
+@pytest.mark.parametrize(("language", "bad", "good"), [
+    ("german", "du Arschloch", "Die Katze sitzt auf dem Dach"),
+    ("french", "espèce de salope", "le chat est sur le toit"),
+    ("spanish", "eres un gilipollas", "el gato está en el tejado"),
+    ("russian", "пошёл на хуй", "кошка сидит на крыше"),
+    ("chinese", "你这个傻逼", "猫在屋顶上"),
+])  # fmt: skip
 def test_other_languages_have_their_lists(language: Language, bad: str, good: str) -> None:
     assert flags(bad, languages=[language])
     assert not flags(good, languages=[language])
@@ -132,9 +107,7 @@ def test_pieces_are_the_whole_text(text: str) -> None:
 
 
 @pytest.mark.parametrize("length", [100_000, 1_000_000])
-def test_work_grows_with_the_length_of_a_text_and_no_faster(
-    length: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_work_grows_with_the_length_of_a_text(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long a text is, it is looked at in pieces that are bounded, and they are as
     many as it is long."""
     judge = Judge(Settings())
