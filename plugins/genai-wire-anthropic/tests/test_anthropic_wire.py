@@ -31,11 +31,9 @@ class TestAnthropicMessages(Wire):
     dialect = AnthropicMessages()
     path = "/v1/messages"
     neutral = (
-        "messages.content.content.cache_control",
-        "metadata",
-        "system.cache_control",
+        "messages.content.content.cache_control", "metadata", "system.cache_control",
         "tools.cache_control",
-    )
+    )  # fmt: skip
     mark = {"type": "ephemeral", "ttl": "1h"}
     called = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Oslo"}}
     thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
@@ -138,14 +136,11 @@ class TestAnthropicMessages(Wire):
             status, headers, _ = client.send(self.path, request, **{BETA: CODING_AGENT})
         assert (status, len(service.bodies), headers.get(DROPPED)) == (200, 1, None)
 
-    @pytest.mark.parametrize(
-        "given",
-        [
-            {"edits": [{"type": "clear_thinking_20251015"}, {"type": "clear_tool_uses_20250919"}]},
-            {"edits": [{"type": "clear_thinking_20251015"}], "new": 1},
-            {"new": 1},
-        ],
-    )
+    @pytest.mark.parametrize("given", [
+        {"edits": [{"type": "clear_thinking_20251015"}, {"type": "clear_tool_uses_20250919"}]},
+        {"edits": [{"type": "clear_thinking_20251015"}], "new": 1},
+        {"new": 1},
+    ])  # fmt: skip
     def test_other_context_management_is_named_for_others(self, given: Any) -> None:
         request = self.request_with(context_management=given)
         with self.serving(another=True) as (_, client):
@@ -264,15 +259,12 @@ class TestAnthropicMessages(Wire):
         assert status == 200
         assert headers[DROPPED].split(", ") == [
             "messages[1].content[1].server_tool_use",
-            "messages[1].content[2].web_search_tool_result",
-            "messages[1].content[4].citations",
+            "messages[1].content[2].web_search_tool_result", "messages[1].content[4].citations",
             "messages[1].content[6].server_tool_use",
             "messages[1].content[7].code_execution_tool_result",
-            "messages[1].content[8].advisor_tool_result",
-            "messages[1].content[9].fallback",
-            "messages[1].content[10].mcp_tool_listing",
-            "messages[1].content[11].compaction",
-        ]
+            "messages[1].content[8].advisor_tool_result", "messages[1].content[9].fallback",
+            "messages[1].content[10].mcp_tool_listing", "messages[1].content[11].compaction",
+        ]  # fmt: skip
 
 
 def in_pieces(blocks: Any) -> Iterator[dict[str, Any]]:

@@ -10,18 +10,7 @@ from genai_wire_gemini.dialect.generate_content import EmbedContent, GenerateCon
 from genai_wire_gemini.server.replies import ContentWriter
 from hypothesis import strategies as st
 
-from genai_host.api import (
-    ChatCall,
-    Delta,
-    EmbedCall,
-    File,
-    Image,
-    ProviderReply,
-    Reasoning,
-    ToolCall,
-    Usage,
-    VendorPart,
-)
+from genai_host import api
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,
@@ -41,9 +30,9 @@ from genai_host_testing.internal.chat_replies import (
 from genai_host_testing.internal.vector_replies import VectorReplies
 from genai_host_testing.services.gemini import CALL, SIGNATURE, problem, reason, response, wait
 
-LOOK = ToolCall("fc_1", "look", {"at": "é"})
-SIGNED = VendorPart("gemini", {"thoughtSignature": SIGNATURE})
-EMPTY = VendorPart("gemini", {"text": "", "thoughtSignature": SIGNATURE})
+LOOK = api.ToolCall("fc_1", "look", {"at": "é"})
+SIGNED = api.VendorPart("gemini", {"thoughtSignature": SIGNATURE})
+EMPTY = api.VendorPart("gemini", {"text": "", "thoughtSignature": SIGNATURE})
 SIGN = {"thoughtSignature": SIGNATURE}
 CODE = {"executableCode": {"code": "1"}}
 PNG, WAV = (
@@ -57,26 +46,23 @@ STOP = response(finish="STOP")
 A = response({"text": "a"})
 PARTS: list[tuple[str, list[Any], list[Any]]] = [
     ("texts", [{"text": "a"}, {"text": "b"}], ["ab"]),
-    ("thoughts", [{"text": "hm", "thought": True}, {"text": "a"}], [Reasoning("hm"), "a"]),
+    ("thoughts", [{"text": "hm", "thought": True}, {"text": "a"}], [api.Reasoning("hm"), "a"]),
     ("a signed text", [{"text": "a", **SIGN}], ["a", SIGNED]),
     ("a signed text between others", [{"text": "a"}, {"text": "b", **SIGN}, {"text": "c"}],
      ["a", "b", SIGNED, "c"]),
     ("an empty text", [{"text": "", **SIGN}], [EMPTY]),
     ("a signature", [SIGN], [EMPTY]),
-    ("others", [{"executableCode": {}}], [VendorPart("gemini", {"executableCode": {}})]),
-    ("a picture", [PNG], [Image(b"a", "image/png")]),
-    ("a recording", [WAV], [File(b"a", "audio/wav")]),
+    ("others", [{"executableCode": {}}], [api.VendorPart("gemini", {"executableCode": {}})]),
+    ("a picture", [PNG], [api.Image(b"a", "image/png")]),
+    ("a recording", [WAV], [api.File(b"a", "audio/wav")]),
     ("nothing", [{"text": "", "thought": True}, {}], []),
 ]  # fmt: skip
 SENT_BACK: list[Any] = [
     [{"functionCall": CALL, **SIGN}, {"functionCall": {**CALL, "id": "fc_2"}}],
-    [{"text": "a", **SIGN}, {"text": "b"}],
-    [{"text": "a"}, {"text": "", **SIGN}],
-    [{"text": "hm", "thought": True, **SIGN}, {"text": "a"}],
-    [{**CODE, **SIGN}],
-    [{"functionCall": {"name": "look", "args": {}}}],
-    [{**PNG, **SIGN}],
-]
+    [{"text": "a", **SIGN}, {"text": "b"}], [{"text": "a"}, {"text": "", **SIGN}],
+    [{"text": "hm", "thought": True, **SIGN}, {"text": "a"}], [{**CODE, **SIGN}],
+    [{"functionCall": {"name": "look", "args": {}}}], [{**PNG, **SIGN}],
+]  # fmt: skip
 
 
 class TestReplies(ChatReplies):
@@ -104,21 +90,21 @@ class TestReplies(ChatReplies):
         "a call at the limit": (response({"functionCall": CALL}, finish="MAX_TOKENS"),
                                 answer(LOOK, finish="length", vendor="MAX_TOKENS")),
         "a list of events": ([A, response({"text": "b"}), STOP], answer("ab", vendor="STOP")),
-        "usage": ({**A, "usageMetadata": USAGE}, answer("a", usage=Usage(6, 7, 2, 4))),
+        "usage": ({**A, "usageMetadata": USAGE}, answer("a", usage=api.Usage(6, 7, 2, 4))),
         "odd usage": ({**A, "usageMetadata": []}, answer("a")),
     }  # fmt: skip
     streams = {
         **{name: ([*(response(each) for each in wire), STOP], None, answer(*parts, vendor="STOP"))
            for name, wire, parts in PARTS},
         "a reason in each event": ([response({"text": each}, finish="STOP") for each in "ab"],
-                                   [Delta("a"), Delta("b")], answer("ab", vendor="STOP")),
-        "the mark of another format": ([A, b"[DONE]"], [Delta("a")], answer("a")),
+                                   [api.Delta("a"), api.Delta("b")], answer("ab", vendor="STOP")),
+        "the mark of another format": ([A, b"[DONE]"], [api.Delta("a")], answer("a")),
         "a repeated call": ([response({"functionCall": CALL})] * 2 + [STOP],
-                            [Delta(tool_call=LOOK)],
+                            [api.Delta(tool_call=LOOK)],
                             answer(LOOK, finish="tool_calls", vendor="STOP")),
         "usage": ([response({"text": "a"}, usageMetadata={"promptTokenCount": 5}),
-                   {**STOP, "usageMetadata": USAGE}], [Delta("a")],
-                  answer("a", usage=Usage(6, 7, 2, 4), vendor="STOP")),
+                   {**STOP, "usageMetadata": USAGE}], [api.Delta("a")],
+                  answer("a", usage=api.Usage(6, 7, 2, 4), vendor="STOP")),
     }  # fmt: skip
     failures = [
         (body["error"]["code"], form, kind, {"retry_after": retry_after} if retry_after else {})
@@ -206,8 +192,8 @@ class TestReplies(ChatReplies):
     def test_calls_without_ids_get_some_that_the_conversation_does_not_have(self) -> None:
         wire = response(*[{"functionCall": {"name": "look"}}] * 2)
         first = self.read(wire)
-        call = ChatCall(model_id="m", messages=[first.message])
-        second = self.dialect.extract_result(call, ProviderReply(json.dumps(wire).encode()))
+        call = api.ChatCall(model_id="m", messages=[first.message])
+        second = self.dialect.extract_result(call, api.ProviderReply(json.dumps(wire).encode()))
         assert len({each.id for each in (*first.tool_calls, *second.tool_calls)}) == 4
         assert self.read(wire).tool_calls == first.tool_calls
 
@@ -230,7 +216,7 @@ class TestReplies(ChatReplies):
         for completion in (self.read(reply), self.read([reply]), self.streamed([reply])[1]):
             assert completion.text == ""
             assert (completion.finish, completion.reason) == ("content_filter", reason)
-            assert completion.usage == Usage(3)
+            assert completion.usage == api.Usage(3)
             assert completion.extra == {"gemini": {"reply": {"promptFeedback": feedback}}}
             written = ContentWriter("m", thoughts=True).whole(completion)
             assert written["promptFeedback"] == feedback
@@ -262,7 +248,7 @@ class TestVectors(VectorReplies):
 
 
 def embed(**more: Any) -> Any:
-    call = EmbedCall(model_id="m", texts=["a", "b"], **more)
+    call = api.EmbedCall(model_id="m", texts=["a", "b"], **more)
     return json.loads(EmbedContent().prepare_request(call).data())["requests"]
 
 

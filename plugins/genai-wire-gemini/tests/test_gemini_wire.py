@@ -135,15 +135,11 @@ class TestGemini(Wire):
     picture = {"inlineData": {"mimeType": "image/png", "data": "-_8="}, "thoughtSignature": "c2ln"}
     signed = {**called, "thoughtSignature": "c2ln"}
 
-    @pytest.mark.parametrize(
-        "parts",
-        [
-            ran,
-            (code, output, picture, {"text": "so"}, code, output, picture, picture),
-            (code, signed, invoked, {"toolResponse": {"id": "t1"}}, code, picture),
-        ],
-        ids=["tools", "pictures", "a call"],
-    )
+    @pytest.mark.parametrize("parts", [
+        ran,
+        (code, output, picture, {"text": "so"}, code, output, picture, picture),
+        (code, signed, invoked, {"toolResponse": {"id": "t1"}}, code, picture),
+    ], ids=["tools", "pictures", "a call"])  # fmt: skip
     def test_what_the_service_ran_is_shown_in_its_place_in_a_stream(self, parts: Any) -> None:
         with self.serving() as (service, client):
             service.events = [StreamEvent(json.dumps(self.turn(part)).encode()) for part in parts]
@@ -160,9 +156,7 @@ class TestGemini(Wire):
                 client.post(self.path, self.request_with(*parts))
                 assert service.bodies[-1]["contents"][1]["parts"] == parts
 
-    def test_what_the_service_ran_is_sent_without_extra_body(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_what_the_service_ran_is_sent_plain(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
             "genai_host_testing.suites.wire_service.ServiceProvider.extra_body", None
         )

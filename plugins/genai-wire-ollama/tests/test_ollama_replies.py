@@ -155,16 +155,11 @@ class TestReplies(ChatReplies):
                 self.read(piece("hel") | {"done": done})
             assert caught.value.text == "hel"
 
-    @pytest.mark.parametrize(
-        ("before", "ids"),
-        [
-            (["call_0", "x"], ["call_2", "call_ab", "call_4"]),
-            (["call_1"], ["call_2", "call_ab", "call_3"]),  # the beginning is not shown
-        ],
-    )
-    def test_ids_of_calls_are_those_of_the_service_or_number_the_conversation_through(
-        self, before: list[str], ids: list[str]
-    ) -> None:
+    @pytest.mark.parametrize(("before", "ids"), [
+        (["call_0", "x"], ["call_2", "call_ab", "call_4"]),
+        (["call_1"], ["call_2", "call_ab", "call_3"]),  # the beginning is not shown
+    ])  # fmt: skip
+    def test_ids_of_calls_are_given_or_numbered(self, before: list[str], ids: list[str]) -> None:
         calls = [ToolCall(id, "look") for id in before]
         call = ChatCall(model_id="m", messages=[Message("assistant", calls)])
         body = chat_event(fields=END, tool_calls=[CALL, {**CALL, "id": "call_ab"}, CALL])

@@ -50,10 +50,7 @@ class TestOllama(Wire):
         "options": {"temperature": 0.5, "top_p": 1, "min_p": 0, "num_ctx": 9}, "think": True,
     }  # fmt: skip
     last = {"done": True, "done_reason": "stop", "prompt_eval_count": 3, "eval_count": 2}
-    reply = {
-        "message": {"role": "assistant", "content": "so", "tool_calls": [called]},
-        **last,
-    }
+    reply = {"message": {"role": "assistant", "content": "so", "tool_calls": [called]}, **last}
     stream = [
         {"message": {"role": "assistant", "content": "s"}, "done": False},
         {"message": {"role": "assistant", "content": "o", "tool_calls": [called]}, "done": False},

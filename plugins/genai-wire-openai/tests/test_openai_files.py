@@ -54,17 +54,14 @@ def test_an_upload_has_no_folders(name: str) -> None:
     assert read_upload(form_of(b"a", name)).name == "passwd"
 
 
-@pytest.mark.parametrize(
-    ("parameters", "name"),
-    [
-        (b"filename*=UTF-8''na%C3%AFve%20a.txt", "na\xefve a.txt"),
-        (b"filename*=utf-8'en'..%2Fa%22;%3B", 'a"'),
-        (b"FileName*=iso-8859-1''na%EFve.txt", "na\xefve.txt"),
-        (b"filename=\"a.txt\"; filename*=UTF-8''b.txt", "a.txt"),
-        (b"x=\"; filename*=UTF-8''b.txt\"; filename*=UTF-8''c.txt", "c.txt"),
-        (b"filename*=UTF-8''", "file"),
-    ],
-)
+@pytest.mark.parametrize(("parameters", "name"), [
+    (b"filename*=UTF-8''na%C3%AFve%20a.txt", "na\xefve a.txt"),
+    (b"filename*=utf-8'en'..%2Fa%22;%3B", 'a"'),
+    (b"FileName*=iso-8859-1''na%EFve.txt", "na\xefve.txt"),
+    (b"filename=\"a.txt\"; filename*=UTF-8''b.txt", "a.txt"),
+    (b"x=\"; filename*=UTF-8''b.txt\"; filename*=UTF-8''c.txt", "c.txt"),
+    (b"filename*=UTF-8''", "file"),
+])  # fmt: skip
 def test_an_upload_can_have_an_extended_name(parameters: bytes, name: str) -> None:
     """In forms made by RFC 2231 or 8187, which browsers do not use."""
     disposition = b'Content-Disposition: form-data; name="file"; ' + parameters
@@ -77,32 +74,23 @@ def test_a_long_quoted_text_takes_no_time(end: bytes) -> None:
     assert b"name" in _options_in(b'form-data; name="f"; x="' + b'\\"' * 200_000 + end)
 
 
-@pytest.mark.parametrize(
-    ("encoding", "data", "read"),
-    [
-        (b"base64", b"w6k=", "\xe9".encode()),
-        (b"Quoted-Printable", b"=C3=A9", "\xe9".encode()),
-        (b"binary", b"=C3=A9", b"=C3=A9"),
-    ],
-)
+@pytest.mark.parametrize(("encoding", "data", "read"), [
+    (b"base64", b"w6k=", "\xe9".encode()),
+    (b"Quoted-Printable", b"=C3=A9", "\xe9".encode()),
+    (b"binary", b"=C3=A9", b"=C3=A9"),
+])  # fmt: skip
 def test_an_upload_can_be_encoded(encoding: bytes, data: bytes, read: bytes) -> None:
     head = b'Content-Disposition: form-data; name="file"; filename="a"\r\n'
     encoded = b"Content-Transfer-Encoding: " + encoding + b"\r\n\r\n" + data
     assert read_upload(sent(b"--b\r\n" + head + encoded + b"\r\n--b--\r\n", FORM)).data == read
 
 
-@pytest.mark.parametrize(
-    ("body", "kind"),
-    [
-        (b"{}", "application/json"),
-        (b"", "multipart/form-data"),
-        (b"--b\r\n", FORM),
-        (b"--b--\r\n", FORM),
-        (b"nonsense", FORM),
-        (b"--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--", FORM),
-        (OTHER, FORM),
-    ],
-)
+@pytest.mark.parametrize(("body", "kind"), [
+    (b"{}", "application/json"), (b"", "multipart/form-data"), (b"--b\r\n", FORM),
+    (b"--b--\r\n", FORM), (b"nonsense", FORM),
+    (b"--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--", FORM),
+    (OTHER, FORM),
+])  # fmt: skip
 def test_what_is_no_upload(body: bytes, kind: str) -> None:
     with pytest.raises(ValidationError):
         read_upload(sent(body, kind))
@@ -121,9 +109,7 @@ def uploaded(url: str, **fields: str) -> requests.Response:
 
 
 @pytest.mark.part
-def test_files_are_uploaded_listed_read_and_deleted(
-    make_host: MakeHost, make_store: MakeStore
-) -> None:
+def test_upload_list_read_and_delete(make_host: MakeHost, make_store: MakeStore) -> None:
     """Of one user; other users have none. The paths also work without the `/v1`."""
     host = make_host(openai=genai_wire_openai, store=make_store())
     with RouteServer(host, user="ann") as server, RouteServer(host, user="bob") as other:
@@ -157,8 +143,7 @@ def test_a_file_stays_if_an_equal_one_is_deleted_during_its_upload(
     add_once = ObjectStore.add_once
 
     def add_after_deletion(shelf: ObjectStore, value: Any) -> Any:
-        request = sent(b"", "")
-        files.delete(evolve(request, parameters={"file": first["id"]}))
+        files.delete(evolve(sent(b"", ""), parameters={"file": first["id"]}))
         return add_once(shelf, value)
 
     with monkeypatch.context() as patch:
@@ -220,9 +205,7 @@ class TestListsGoOnAfterDeletedObjects:
             page = shelf.page({"limit": "2", "after": page["last_id"]})
         assert listed == "edcba"
 
-    def test_two_may_delete_one_at_once(
-        self, shelf: ObjectStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_two_delete_at_once(self, shelf: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
         """On PostgreSQL, both may insert its place at once."""
 
         def conflicts(*args: Any, **named: Any) -> int:
@@ -285,20 +268,15 @@ def test_a_file_expires(make_host: MakeHost, make_store: MakeStore) -> None:
 
 
 @pytest.mark.part
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [
-        ({"expires_after": "3600"}, "anchor"),
-        ({"expires_after[anchor]": "last_active_at"}, "anchor"),
-        ({"expires_after[anchor]": "created_at"}, "seconds"),
-        ({"expires_after[anchor]": "created_at", "expires_after[seconds]": "3599"}, "seconds"),
-        ({"expires_after[anchor]": "created_at", "expires_after[seconds]": "2592001"}, "seconds"),
-        ({"expires_after[anchor]": "created_at", "expires_after[seconds]": "x"}, "seconds"),
-    ],
-)
-def test_when_a_file_cannot_expire(
-    make_host: MakeHost, make_store: MakeStore, fields: Any, param: str
-) -> None:
+@pytest.mark.parametrize(("fields", "param"), [
+    ({"expires_after": "3600"}, "anchor"),
+    ({"expires_after[anchor]": "last_active_at"}, "anchor"),
+    ({"expires_after[anchor]": "created_at"}, "seconds"),
+    ({"expires_after[anchor]": "created_at", "expires_after[seconds]": "3599"}, "seconds"),
+    ({"expires_after[anchor]": "created_at", "expires_after[seconds]": "2592001"}, "seconds"),
+    ({"expires_after[anchor]": "created_at", "expires_after[seconds]": "x"}, "seconds"),
+])  # fmt: skip
+def test_bad_expiry(make_host: MakeHost, make_store: MakeStore, fields: Any, param: str) -> None:
     with RouteServer(make_host(openai=genai_wire_openai, store=make_store())) as server:
         reply = uploaded(f"{server.url}/v1/files", **fields)
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, f"expires_after.{param}")

@@ -66,9 +66,7 @@ def output(id: str, output: Any) -> Any:
 
 
 ANSWERS: list[tuple[Message, list[Any]]] = [
-    (assistant(), []),
-    (assistant("a", "b"), [item("ab")]),
-    (assistant(LOOK), [WIRE_LOOK]),
+    (assistant(), []), (assistant("a", "b"), [item("ab")]), (assistant(LOOK), [WIRE_LOOK]),
     (assistant("a", LOOK, "b"), [item("a"), WIRE_LOOK, item("b")]),
     (assistant(ToolCall("1", "f", malformed='{"a')),
      [{"type": "function_call", "call_id": "1", "name": "f", "arguments": '{"a'}]),

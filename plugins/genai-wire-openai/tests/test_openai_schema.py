@@ -78,39 +78,24 @@ def test_a_schema_in_the_subset_is_held_to(schema: Any) -> None:
     assert not fit(schema, strict=False).strict
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {},
-        {"type": "object"},
-        {"type": "array", "items": TEXT},
-        {"anyOf": [OPEN, OPEN]},
-        {**OPEN, "anyOf": [OPEN]},
-        {**OPEN, "required": []},
-        {"type": "object", "properties": {"a": TEXT}},
-        {**OPEN, "additionalProperties": True},
-        {**OPEN, "additionalProperties": TEXT},
-        {**OPEN, "allOf": [OPEN]},
-        {**OPEN, "patternProperties": {"^a": TEXT}},
-        {**OPEN, "properties": {"a": {}}},
-        {**OPEN, "properties": {"a": True}},
-        {**OPEN, "properties": {"a": {"type": "object"}}},
-        {**OPEN, "properties": {"a": {"type": "array"}}},
-        {**OPEN, "properties": {"a": {"type": "array", "prefixItems": [TEXT]}}},
-        {**OPEN, "properties": {"a": {"type": "string", "minLength": 1}}},
-        {**OPEN, "properties": {"a": {"type": "string", "format": "uri"}}},
-        {**OPEN, "properties": {"a": {"type": "string", "pattern": "(?=a)"}}},
-        {**OPEN, "properties": {"a": {"type": "string", "default": ""}}},
-        {**OPEN, "properties": {"a": {"$ref": "#/$defs/a", "description": "d"}}},
-        {**OPEN, "properties": {"a": {"oneOf": [TEXT]}}},
-        {**OPEN, "properties": [TEXT]},
-        {**OPEN, "properties": {"a": {"anyOf": TEXT}}},
-        {**OPEN, "properties": {"a": {"anyOf": 3}}},
-        {**OPEN, "required": 3},
-        schema_of(Loose),
-    ],
-    ids=lambda schema: json.dumps(schema)[:90],
-)
+@pytest.mark.parametrize("schema", [
+    {}, {"type": "object"}, {"type": "array", "items": TEXT}, {"anyOf": [OPEN, OPEN]},
+    {**OPEN, "anyOf": [OPEN]}, {**OPEN, "required": []},
+    {"type": "object", "properties": {"a": TEXT}}, {**OPEN, "additionalProperties": True},
+    {**OPEN, "additionalProperties": TEXT}, {**OPEN, "allOf": [OPEN]},
+    {**OPEN, "patternProperties": {"^a": TEXT}}, {**OPEN, "properties": {"a": {}}},
+    {**OPEN, "properties": {"a": True}}, {**OPEN, "properties": {"a": {"type": "object"}}},
+    {**OPEN, "properties": {"a": {"type": "array"}}},
+    {**OPEN, "properties": {"a": {"type": "array", "prefixItems": [TEXT]}}},
+    {**OPEN, "properties": {"a": {"type": "string", "minLength": 1}}},
+    {**OPEN, "properties": {"a": {"type": "string", "format": "uri"}}},
+    {**OPEN, "properties": {"a": {"type": "string", "pattern": "(?=a)"}}},
+    {**OPEN, "properties": {"a": {"type": "string", "default": ""}}},
+    {**OPEN, "properties": {"a": {"$ref": "#/$defs/a", "description": "d"}}},
+    {**OPEN, "properties": {"a": {"oneOf": [TEXT]}}}, {**OPEN, "properties": [TEXT]},
+    {**OPEN, "properties": {"a": {"anyOf": TEXT}}}, {**OPEN, "properties": {"a": {"anyOf": 3}}},
+    {**OPEN, "required": 3}, schema_of(Loose),
+], ids=lambda schema: json.dumps(schema)[:90])  # fmt: skip
 def test_another_one_is_sent_as_it_is(schema: Any) -> None:
     assert fit(schema, strict=True) == (schema, False)
 
@@ -172,18 +157,10 @@ def test_what_satisfies_the_strict_form_satisfies_what_was_given(schema: Any, va
 # values that are asked for inside of an object
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {},
-        TEXT,
-        {"type": "array", "items": TEXT},
-        {"anyOf": [OPEN, {"type": "null"}]},
-        schema_of(list[Place]),
-        schema_of(Place | None),
-    ],
-    ids=lambda schema: json.dumps(schema)[:60],
-)
+@pytest.mark.parametrize("schema", [
+    {}, TEXT, {"type": "array", "items": TEXT}, {"anyOf": [OPEN, {"type": "null"}]},
+    schema_of(list[Place]), schema_of(Place | None),
+], ids=lambda schema: json.dumps(schema)[:60])  # fmt: skip
 def test_a_value_is_asked_for_inside_of_an_object(schema: Any) -> None:
     fitted = fit(schema, strict=False, object_root=True)
     assert fitted.schema["required"] == ["whole_answer"]
@@ -240,20 +217,14 @@ def responses_reply(text: str) -> Any:
     return {"status": "completed", "output": [thought, {"type": "message", "content": content}]}
 
 
-each_dialect = pytest.mark.parametrize(
-    ("dialect", "reply", "events"),
-    [
-        (OpenAIChat(), chat_reply, chat_events),
-        (OpenAIResponses(), responses_reply, responses_events),
-    ],
-    ids=["chat", "responses"],
-)
+each_dialect = pytest.mark.parametrize(("dialect", "reply", "events"), [
+    (OpenAIChat(), chat_reply, chat_events),
+    (OpenAIResponses(), responses_reply, responses_events),
+], ids=["chat", "responses"])  # fmt: skip
 NUMBERS = ChatCall(
-    model_id="m",
-    messages=[],
-    schema={"type": "array", "items": {"type": "integer"}},
+    model_id="m", messages=[], schema={"type": "array", "items": {"type": "integer"}},
     variant={"object_root": True},
-)
+)  # fmt: skip
 
 
 def event(data: Any) -> StreamEvent:
@@ -261,18 +232,13 @@ def event(data: Any) -> StreamEvent:
 
 
 @each_dialect
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ('{"whole_answer": [1, 2]}', "[1,2]"),
-        ('{"whole_answer": "é"}', '"é"'),
-        ('{"whole_answer": 1, "more": 2}', '{"whole_answer": 1, "more": 2}'),
-        ("[1, 2]", "[1, 2]"),
-        ('{"whole_answer": [1', '{"whole_answer": [1'),
-        ("", ""),
-    ],
-)
-def test_a_value_is_taken_out_of_its_object(
+@pytest.mark.parametrize(("text", "value"), [
+    ('{"whole_answer": [1, 2]}', "[1,2]"),
+    ('{"whole_answer": "é"}', '"é"'),
+    ('{"whole_answer": 1, "more": 2}', '{"whole_answer": 1, "more": 2}'),
+    ("[1, 2]", "[1, 2]"), ('{"whole_answer": [1', '{"whole_answer": [1'), ("", ""),
+])  # fmt: skip
+def test_value(
     dialect: Dialect[ChatCall, Completion], reply: Any, events: Any, text: str, value: str
 ) -> None:
     provider_reply = ProviderReply(json.dumps(reply(text)).encode())
@@ -289,9 +255,7 @@ def test_a_value_is_taken_out_of_its_object(
 
 
 @each_dialect
-def test_a_value_that_is_cut_is_no_answer(
-    dialect: Dialect[ChatCall, Completion], reply: Any, events: Any
-) -> None:
+def test_cut_value(dialect: Dialect[ChatCall, Completion], reply: Any, events: Any) -> None:
     decoder = dialect.decoder(NUMBERS)
     assert decoder is not None
     for each in events('{"whole_answer')[:-1]:
@@ -302,7 +266,7 @@ def test_a_value_that_is_cut_is_no_answer(
 
 
 @each_dialect
-def test_where_any_value_may_come_it_comes_as_it_is(
+def test_any_value_comes_as_is(
     dialect: Dialect[ChatCall, Completion], reply: Any, events: Any
 ) -> None:
     call = evolve(NUMBERS, variant={"object_root": False})

@@ -71,10 +71,8 @@ class TestOpenAIChat(Wire):
         "verbosity": "low", "service_tier": "priority", "seed": 7,
     }  # fmt: skip
     used = {
-        "prompt_tokens": 3,
-        "completion_tokens": 2,
-        "prompt_tokens_details": {"cached_tokens": 1},
-    }
+        "prompt_tokens": 3, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 1},
+    }  # fmt: skip
     reply = {
         "id": "c", "object": "chat.completion", "created": 1, "model": "m-1",
         "choices": [
@@ -85,14 +83,11 @@ class TestOpenAIChat(Wire):
         "usage": used,
     }  # fmt: skip
     stream = [
-        chunk(role="assistant", content=""),
-        chunk(content='{"city":'),
-        chunk(content=' "Oslo"}'),
-        chunk(tool_calls=[{"index": 0, **CHAT_CALL}]),
-        chunk(finish="tool_calls"),
+        chunk(role="assistant", content=""), chunk(content='{"city":'), chunk(content=' "Oslo"}'),
+        chunk(tool_calls=[{"index": 0, **CHAT_CALL}]), chunk(finish="tool_calls"),
         {"id": "c", "object": "chat.completion.chunk", "choices": [], "usage": used},
         "[DONE]",
-    ]
+    ]  # fmt: skip
 
     def test_what_changes_an_answer_is_not_left_out_after_a_failover(self) -> None:
         parameters = self.dialect.parameters
@@ -175,10 +170,8 @@ class TestOpenAIResponses(Wire):
         {"type": "image_generation", "size": "1024x1024"},
     )
     used = {
-        "input_tokens": 3,
-        "output_tokens": 2,
-        "input_tokens_details": {"cached_tokens": 1},
-    }
+        "input_tokens": 3, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 1},
+    }  # fmt: skip
     cited = {"type": "url_citation", "start_index": 1, "end_index": 5, "url": "https://example.org"}
     text = {"type": "output_text", "text": '{"city": "Oslo"}', "annotations": [cited]}
     item = {"id": "msg_1", "type": "message", "role": "assistant", "content": [text]}
@@ -201,13 +194,10 @@ class TestOpenAIResponses(Wire):
     ]  # fmt: skip
     place = "the host begins and ends responses and items itself"
     lost_in_streams = {
-        "response.completed: $": place,
-        "response.created: $": place,
-        "response.created: response": place,
-        "response.output_item.done: $": place,
-        "response.output_text.annotation.added: $": place,
-        "response.output_text.delta: $": place,
-    }
+        "response.completed: $": place, "response.created: $": place,
+        "response.created: response": place, "response.output_item.done: $": place,
+        "response.output_text.annotation.added: $": place, "response.output_text.delta: $": place,
+    }  # fmt: skip
 
     @pytest.mark.parametrize("stream", [False, True])
     def test_what_the_service_ran_reaches_the_client_and_the_next_turn(self, stream: bool) -> None:
