@@ -43,15 +43,10 @@ def listed(folder: Path) -> list[str]:
 
 
 def test_documents_are_found_in_folders_in_folders(tmp_path: Path) -> None:
-    for name in ("a.md", "b/c.TXT", "b/d/e.html", "f.pdf", "g.rst"):
+    found = ["a.md", "b/c.TXT", "b/d/e.html", "f.pdf", "g.rst"]
+    for name in (*found, "a.png", "b.py", "c", ".hidden.md", ".git/c.md"):
         put(tmp_path, name, "x")
-    assert listed(tmp_path) == ["a.md", "b/c.TXT", "b/d/e.html", "f.pdf", "g.rst"]
-
-
-def test_what_is_no_document_or_is_hidden_is_left_out(tmp_path: Path) -> None:
-    for name in ("a.png", "b", ".hidden.md", ".git/c.md", "d.py"):
-        put(tmp_path, name, "x")
-    assert listed(tmp_path) == []
+    assert listed(tmp_path) == found
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
@@ -118,41 +113,31 @@ def test_a_document_may_be_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyP
         read(str(tmp_path), put(tmp_path, "a.md", "x" * 11))
 
 
-@pytest.mark.parametrize(
-    ("data", "text"),
-    [
-        ("caf\xe9".encode("latin-1"), "café"),
-        ("café".encode("utf-8-sig"), "café"),
-        ("café".encode("utf-16"), "café"),
-    ],
-)
-def test_encodings(tmp_path: Path, data: bytes, text: str) -> None:
-    (passage,) = read(str(tmp_path), put(tmp_path, "a.txt", data))
-    assert passage.text == text
-
-
-def test_nothing_is_in_an_empty_document(tmp_path: Path) -> None:
-    assert read(str(tmp_path), put(tmp_path, "a.md", "")) == []
+@pytest.mark.parametrize("name", ["a.txt", "a.md"])
+@pytest.mark.parametrize(("data", "texts"), [
+    ("café".encode("latin-1"), ["café"]), ("café".encode("utf-8-sig"), ["café"]),
+    ("café".encode("utf-16"), ["café"]), (b"", []),
+])  # fmt: skip
+def test_encodings(tmp_path: Path, name: str, data: bytes, texts: list[str]) -> None:
+    assert [each.text for each in read(str(tmp_path), put(tmp_path, name, data))] == texts
 
 
 def test_sections_of_markdown_have_the_headings_above_them() -> None:
     text = "# Top\n\nOne.\n\n## Part #\n\nTwo.\n\n### Deep\n\nThree.\n\n## Other\n\nFour.\n"
     sections = [(each.title, each.text) for each in of_markdown(text, "a.md")]
     assert sections == [
-        ("Top", "One."),
-        ("Top / Part", "Two."),
-        ("Top / Part / Deep", "Three."),
+        ("Top", "One."), ("Top / Part", "Two."), ("Top / Part / Deep", "Three."),
         ("Top / Other", "Four."),
-    ]
+    ]  # fmt: skip
 
 
-def test_a_comment_in_code_is_no_heading() -> None:
-    text = "# Top\n\n```sh\n# no heading\nls\n```\n"
-    assert [each.title for each in of_markdown(text, "a.md")] == ["Top"]
-
-
-def test_a_document_without_a_heading_goes_by_its_name() -> None:
-    assert of_markdown("Only text.", "a.md")[0].title == "a.md"
+@pytest.mark.parametrize(("text", "titles"), [
+    ("# Top\n\n```sh\n# no heading\nls\n```\n", ["Top"]), ("Only text.", ["a.md"]),
+    # the first heading of the first level that says something
+    ("## on\nx\n# Rivers\ny", ["Rivers / on", "Rivers"]),
+])  # fmt: skip
+def test_titles_of_markdown(text: str, titles: list[str]) -> None:
+    assert [each.title for each in of_markdown(text, "a.md")] == titles
     assert of_text("Only text.", "a.txt")[0].title == "a.txt"
 
 
@@ -162,8 +147,7 @@ def test_the_text_of_html_is_what_one_sees(tmp_path: Path) -> None:
     <!-- hidden --><ul><li>Rhine</li><li>Rhone</li></ul><h2>Lakes</h2><p>Do not.</p>"""
     sections = read(str(tmp_path), put(tmp_path, "a.html", page))
     assert [each.title for each in sections] == ["Rivers big", "Rivers big / Lakes"]
-    text = sections[0].text
-    assert text.split() == ["Run", "to", "the", "sea.", "Rhine", "Rhone"]
+    assert sections[0].text.split() == ["Run", "to", "the", "sea.", "Rhine", "Rhone"]
 
 
 def test_words_of_html_stay_whole(tmp_path: Path) -> None:
@@ -173,16 +157,16 @@ def test_words_of_html_stay_whole(tmp_path: Path) -> None:
     assert found.text == "Water is H2O, see more.\nOne line\ntwo\nthree\nfour"
 
 
-@pytest.mark.parametrize("declared", ["windows-1251", "koi8-r", "utf-8"])
-def test_html_is_in_the_encoding_that_it_declares(tmp_path: Path, declared: str) -> None:
-    page = f"<meta charset={declared}><p>Мост восстановят весной"
-    (found,) = read(str(tmp_path), put(tmp_path, "a.html", page.encode(declared)))
-    assert found.text == "Мост восстановят весной"
-
-
-def test_html_in_utf_8_may_declare_an_old_encoding(tmp_path: Path) -> None:
-    (found,) = read(str(tmp_path), put(tmp_path, "a.html", "<meta charset=iso-8859-1><p>für €"))
-    assert found.text == "für €"
+@pytest.mark.parametrize(("declared", "encoding", "text"), [
+    *((each, each, "Мост восстановят весной") for each in ("windows-1251", "koi8-r", "utf-8")),
+    ("iso-8859-1", "utf-8", "für €"),  # an old one
+])  # fmt: skip
+def test_html_declares_its_encoding(
+    tmp_path: Path, declared: str, encoding: str, text: str
+) -> None:
+    page = f"<meta charset={declared}><p>{text}".encode(encoding)
+    (found,) = read(str(tmp_path), put(tmp_path, "a.html", page))
+    assert found.text == text
 
 
 def test_html_may_be_nested_but_not_without_end(tmp_path: Path) -> None:
@@ -220,13 +204,6 @@ def test_no_markdown_is_too_much(text: str) -> None:
     for each in of_markdown(text, "a.md"):
         assert each.title
         assert len(each.text) <= SIZE
-
-
-def test_a_document_is_called_by_its_first_heading_of_the_first_level_that_says_something() -> None:
-    assert [each.title for each in of_markdown("## on\nx\n# Rivers\ny", "a.md")] == [
-        "Rivers / on",
-        "Rivers",
-    ]
 
 
 def test_headings_within_headings_do_not_repeat_all_that_is_in_them(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_what_changes_is_found_and_what_is_gone_is_not(corpus: Corpus, folder: P
     assert all("7714" not in passage.text for _, passage in corpus.search("7714", 10, NOTHING))
 
 
-def test_an_index_is_there_for_the_next_who_asks(
+def test_index_is_kept(
     corpus: Corpus, folder: Path, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names(corpus, "rivers")
@@ -144,9 +144,7 @@ def test_only_the_user_can_read_the_index(corpus: Corpus, index: Path) -> None:
     [(0, b"no database at all" * 100), (0, b"SQLite format 3\0" + b"\xff" * 8000), (4096, b"\xff")],
     ids=["none", "head", "within"],
 )
-def test_a_damaged_index_is_made_anew(
-    corpus: Corpus, index: Path, kept: int, damage: bytes
-) -> None:
+def test_damaged_index_is_made_anew(corpus: Corpus, index: Path, kept: int, damage: bytes) -> None:
     names(corpus, "rivers")
     for name in ("-wal", "-shm"):
         Path(f"{index}{name}").unlink(missing_ok=True)
@@ -155,9 +153,7 @@ def test_a_damaged_index_is_made_anew(
     assert names(corpus, "QX-7714-B")[0] == "codes.txt"
 
 
-def test_without_time_for_vectors_words_are_found(
-    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_words_are_found_without_time(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PATIENCE", 0.0)
     assert names(corpus, "QX-7714-B")[0] == "codes.txt"
     assert corpus.make(NOTHING, lambda state: None).embedded == 4
@@ -180,9 +176,7 @@ def test_what_is_done_when_it_is_cancelled_is_kept(corpus: Corpus) -> None:
     assert (states[-1].passages, states[-1].embedded) == (4, 4)
 
 
-def test_a_document_that_was_read_is_kept_when_the_search_is_cancelled(
-    corpus: Corpus, index: Path
-) -> None:
+def test_cancelling_keeps_documents_that_were_read(corpus: Corpus, index: Path) -> None:
     cancelled = Cancellation()
     cancelled.cancel()
     with pytest.raises(Cancelled):
@@ -210,7 +204,7 @@ def test_several_at_once_make_one_index(folder: Path, index: Path) -> None:
     assert (state.documents, state.passages, state.embedded) == (4, 4, 4)
 
 
-def test_a_search_finds_what_another_process_indexes_again(
+def test_other_process(
     corpus: Corpus, folder: Path, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ranked = Corpus._ranked
@@ -240,15 +234,14 @@ def test_what_is_made_to_break_its_reader_is_left_out(
     deep = b"%PDF-1.7\n1 0 obj\n" + b"<< /A " * 50_000 + b"\nendobj\nstartxref\n9\n%%EOF"
     (folder / "deep.pdf").write_bytes(deep)
     (folder / "page.html").write_text("<p>Deserts are dry.")
-    state = corpus.make(NOTHING, lambda state: None)
-    reasons = dict(state.left_out)
+    reasons = dict(corpus.make(NOTHING, lambda state: None).left_out)
     assert reasons.keys() == {"endless.html", "bomb.pdf", "deep.pdf"}
     assert reasons["endless.html"] == "reading it exceeds the memory or time limit"
     assert names(corpus, "deserts")[0] == "page.html"
 
 
 @pytest.mark.process
-def test_a_batch_with_an_unreadable_file_is_read_singly_the_smallest_file_first(
+def test_batch_with_an_unreadable_file_is_read_singly(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for each in ("LIMITS", "BATCH_LIMITS"):
@@ -258,10 +251,7 @@ def test_a_batch_with_an_unreadable_file_is_read_singly_the_smallest_file_first(
     (folder / "b.html").write_text("<p>Deserts are dry.")
     files = [each for each in files_in(str(folder)) if each.path.endswith(".html")]
     found = [(file.path, read.why) for file, read in read_all(str(folder), files, NOTHING)]
-    assert found == [
-        ("b.html", ""),
-        ("a.html", "reading it exceeds the memory or time limit"),
-    ]
+    assert found == [("b.html", ""), ("a.html", "reading it exceeds the memory or time limit")]
 
 
 def test_a_search_can_find_an_unreadable_file_within_the_time_limit_of_the_tool() -> None:
@@ -272,9 +262,7 @@ def test_a_search_can_find_an_unreadable_file_within_the_time_limit_of_the_tool(
     assert (documents.BATCH_LIMITS.seconds or 0) + (documents.LIMITS.seconds or 0) < module.TIMEOUT
 
 
-def test_a_frozen_program_leaves_html_out(
-    corpus: Corpus, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_frozen_without_html(corpus: Corpus, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "page.html").write_text("<p>Deserts are dry.")
     with monkeypatch.context() as patch:
         patch.setattr("genai_host.api.child_process.has_interpreter", lambda: False)
@@ -295,9 +283,7 @@ def test_what_cannot_be_read_is_left_out_and_told(corpus: Corpus, folder: Path) 
 ODD = ['"', "*", "NEAR(a b, 3)", "a AND", "title:x", "^a", "{a}", "a" * 1000, "\0", "-", "é ü 漢字"]
 
 
-def test_what_could_not_be_opened_is_tried_again(
-    corpus: Corpus, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_retry(corpus: Corpus, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with corpus._index.opened() as session, monkeypatch.context() as patch:
         patch.setattr(os, "open", lambda *given: os.read(-1, 1))
         for _ in range(2):
@@ -339,7 +325,7 @@ def test_an_empty_folder_has_nothing(tmp_path: Path) -> None:
 class TestCommand:
     @pytest.mark.smoke
     @pytest.mark.process
-    def test_a_folder_is_indexed_and_searched(
+    def test_folder_is_searched(
         self, home: Path, folder: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
         (folder / "bad.pdf").write_bytes(b"%PDF no")
@@ -354,21 +340,17 @@ class TestCommand:
         assert run(["corpus", "search", "--json", "QX-7714-B"]) == 0
         assert json.loads(capfd.readouterr().out)[0]["title"] == "codes.txt"
 
-    def test_another_folder_may_be_named(
+    def test_other_folder(
         self, home: Path, folder: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
         assert run(["corpus", "index", "--json", "--folder", str(folder)]) == 0
         assert json.loads(capfd.readouterr().out) == {"documents": 4, "passages": 4, "left_out": []}
 
-    def test_without_a_folder_the_next_step_is_said(
-        self, home: Path, capfd: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_without_a_folder(self, home: Path, capfd: pytest.CaptureFixture[str]) -> None:
         assert run(["corpus", "index"]) == 1
         assert "tools.corpus.folder" in capfd.readouterr().err
 
-    def test_nothing_reaches_the_terminal_raw(
-        self, home: Path, folder: Path, capfd: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_no_controls(self, home: Path, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
         (folder / "esc.md").write_text("# A \x1b]52;c;x\x07 b\n\nwhales \x1b[2J\n")
         assert run(["corpus", "search", "--folder", str(folder), "whales"]) == 0
         output = capfd.readouterr().out
@@ -377,9 +359,7 @@ class TestCommand:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names are always Unicode")
-def test_a_document_whose_name_is_no_utf_8_is_found_and_forgotten(
-    folder: Path, corpus: Corpus
-) -> None:
+def test_name_that_is_no_utf_8_is_found_and_forgotten(folder: Path, corpus: Corpus) -> None:
     odd = os.fsencode(folder) + b"/lakes\xff.md"
     with open(odd, "w") as stream:
         stream.write("# Lakes\n\nThey stand still.\n")
@@ -391,9 +371,7 @@ def test_a_document_whose_name_is_no_utf_8_is_found_and_forgotten(
     assert all(each.title != "Lakes" for _, each in corpus.search("lakes", 5, NOTHING))
 
 
-def test_halves_of_characters_in_a_document_are_replaced(
-    folder: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_surrogates(folder: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "_text", lambda *given: "Deserts \ud835 are dry.")
     (folder / "deserts.txt").write_bytes(b"-")
     ((_, passage),) = corpus.search("deserts", 1, NOTHING)

@@ -102,20 +102,16 @@ class SearchEngines:
             secure = self._context(host).wrap_socket(client, server_side=True)
             with self._lock:
                 self._sockets.append(secure)
-            path = _head(secure).split()[1]
-            self.asked.append((host, path))
+            self.asked.append((host, _head(secure).split()[1]))
             page = self.pages.get(host, Page(b"<html><body></body></html>"))
             if page.body is None:
                 self.got.set()
                 secure.recv(1)
                 return
             lines = [
-                f"HTTP/1.1 {page.status} As It Is",
-                "Content-Type: text/html",
-                "Connection: close",
-                f"Content-Length: {len(page.body)}",
-                *page.headers,
-            ]
+                f"HTTP/1.1 {page.status} As It Is", "Content-Type: text/html", "Connection: close",
+                f"Content-Length: {len(page.body)}", *page.headers,
+            ]  # fmt: skip
             secure.sendall("\r\n".join([*lines, "", ""]).encode() + page.body)
             secure.close()
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from genai_tools_data.database import QueryResult, opened_file, run, run_apart
 from genai_host import Host
 from genai_host.api import Cancellation, child_process
 from genai_host.errors import Cancelled, ValidationError
-from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import Background, MakeHost
 
 A = "printf('%.*c', 1000000, 'a')"
 LONG = " + ".join([f"instr({A}, printf('%.*c', 500000, 'a') || 'b')"] * 100)
@@ -60,9 +58,7 @@ def host(make_host: MakeHost, file: Path) -> Host:
     [doubling(60), f"{ENDLESS} SELECT zeroblob(1000000) FROM n ORDER BY random()"],
     ids=["doubling", "sort"],
 )
-def test_what_takes_too_much_memory_is_told(
-    host: Host, monkeypatch: pytest.MonkeyPatch, sql: str
-) -> None:
+def test_memory_is_bounded(host: Host, monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
     monkeypatch.setattr(database, "MOST_MEMORY", 64 * 2**20)
     output = host.call_tool("data__query_sql", {"sql": sql})
     assert output.error
@@ -76,7 +72,7 @@ def test_what_takes_too_much_memory_is_told(
 @pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a pipe with a name")
 def test_one_long_step_ends_with_its_call(
-    tmp_path: Path, background: Callable[..., Future[Any]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, background: Background, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(sqlite3.connect(tmp_path / "x.db")) as connection:
         connection.execute("CREATE TABLE things (i)")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from genai_host.api import Cancellation, SchemaValidator, Tool, ToolOutput, writ
 from genai_host.errors import Cancelled
 from genai_host.tools.reactions import ReactionViews
 from genai_host_testing import InlinePlugin
-from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import Background, MakeHost
 
 Draw = Callable[..., ToolOutput]
 
@@ -63,31 +62,17 @@ def drawn(output: ToolOutput) -> tuple[Any, list[str], list[list[Any]]]:
     return reaction["label"], reaction["values"], reaction["rows"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "arguments", "expected"),
-    [
-        # rows are counted, the most first
-        (
-            "bar",
-            {"label": "region"},
-            ("region", ["count"], [["north", 2], ["east", 1], ["south", 1]]),
-        ),
-        # a line goes by its label
-        (
-            "line",
-            {"label": "DAY", "values": [SUM, {"function": "count"}]},
-            ("day", ["sum_price", "count"], [["2025-01-01", 5, 2], ["2025-01-02", 4, 2]]),
-        ),
-        # values as they are
-        (
-            "row",
-            {"label": "region", "values": [{"column": "price"}], "order_by": MOST, "limit": 2},
-            ("region", ["price"], [["south", 5], ["north", 3]]),
-        ),
-        ("scalar", {"values": [SUM]}, (None, ["sum_price"], [[9]])),
-    ],
-    ids=["bar", "line", "row", "scalar"],
-)
+@pytest.mark.parametrize(("kind", "arguments", "expected"), [
+    # rows are counted, the most first
+    ("bar", {"label": "region"}, ("region", ["count"], [["north", 2], ["east", 1], ["south", 1]])),
+    # a line goes by its label
+    ("line", {"label": "DAY", "values": [SUM, {"function": "count"}]},
+     ("day", ["sum_price", "count"], [["2025-01-01", 5, 2], ["2025-01-02", 4, 2]])),
+    # values as they are
+    ("row", {"label": "region", "values": [{"column": "price"}], "order_by": MOST, "limit": 2},
+     ("region", ["price"], [["south", 5], ["north", 3]])),
+    ("scalar", {"values": [SUM]}, (None, ["sum_price"], [[9]])),
+], ids=["bar", "line", "row", "scalar"])  # fmt: skip
 def test_a_table_is_drawn(draw: Draw, kind: str, arguments: Any, expected: Any) -> None:
     assert drawn(draw(kind, **arguments)) == expected
 
@@ -102,27 +87,21 @@ def test_sql(draw: Draw) -> None:
     assert draw("bar", sql="DELETE FROM sales").error
 
 
-@pytest.mark.parametrize(
-    ("kind", "arguments", "message"),
-    [
-        ("bar", {"table": ""}, "use either table or sql"),
-        ("bar", {"sql": "SELECT 1", "table": "sales"}, "use either table or sql"),
-        ("bar", {}, "label is missing"),
-        ("bar", {"label": "x"}, "unknown column of sales 'x'"),
-        ("bar", {"label": "day", "table": "sale"}, "unknown table 'sale': did you mean sales?"),
-        (
-            "bar",
-            {"label": "day", "values": [{"column": "region"}]},
-            "that are not numbers, for example",
-        ),
-        ("bar", {"label": "day", "values": [{"column": "day"}]}, "label is missing"),
-        ("bar", {"label": "day", "values": [SUM, {"column": "price"}]}, "all values or none"),
-        ("pie", {"label": "day", "values": [SUM, {"function": "count"}]}, "a pie shows one value"),
-        ("scalar", {"label": "day"}, "a scalar is one number, but there are 2 rows of 1 values"),
-        ("bar", {"label": "day", "limit": 0}, "limit must be at least 1"),
-        ("bar", {"label": "day", "filters": [{"column": "day", "value": "x"}]}, "nothing to show"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "arguments", "message"), [
+    ("bar", {"table": ""}, "use either table or sql"),
+    ("bar", {"sql": "SELECT 1", "table": "sales"}, "use either table or sql"),
+    ("bar", {}, "label is missing"),
+    ("bar", {"label": "x"}, "unknown column of sales 'x'"),
+    ("bar", {"label": "day", "table": "sale"}, "unknown table 'sale': did you mean sales?"),
+    ("bar", {"label": "day", "values": [{"column": "region"}]},
+     "that are not numbers, for example"),
+    ("bar", {"label": "day", "values": [{"column": "day"}]}, "label is missing"),
+    ("bar", {"label": "day", "values": [SUM, {"column": "price"}]}, "all values or none"),
+    ("pie", {"label": "day", "values": [SUM, {"function": "count"}]}, "a pie shows one value"),
+    ("scalar", {"label": "day"}, "a scalar is one number, but there are 2 rows of 1 values"),
+    ("bar", {"label": "day", "limit": 0}, "limit must be at least 1"),
+    ("bar", {"label": "day", "filters": [{"column": "day", "value": "x"}]}, "nothing to show"),
+])  # fmt: skip
 def test_what_cannot_be_drawn(draw: Draw, kind: str, arguments: Any, message: str) -> None:
     output = draw(kind, **arguments)
     assert output.error
@@ -131,8 +110,7 @@ def test_what_cannot_be_drawn(draw: Draw, kind: str, arguments: Any, message: st
 
 def test_a_pie_has_no_part_below_nothing(draw: Draw, tmp_path: Path) -> None:
     (tmp_path / "sales.csv").write_text(CSV + "2025-01-01,west,-5\n")
-    output = draw("pie", label="region", values=[SUM])
-    assert "below 0, which a pie cannot show" in output.text
+    assert "below 0, which a pie cannot show" in draw("pie", label="region", values=[SUM]).text
 
 
 def test_a_series_is_what_it_says() -> None:
@@ -140,9 +118,7 @@ def test_a_series_is_what_it_says() -> None:
 
 
 class TestWaiting:
-    def test_who_waits_for_another_call_ends_with_its_own(
-        self, sales: Path, background: Callable[..., Future[Any]]
-    ) -> None:
+    def test_waiting_ends_with_its_own_call(self, sales: Path, background: Background) -> None:
         source, waits = DataSource([str(sales)]), threading.Event()
 
         class Limits(Cancellation):
@@ -186,28 +162,21 @@ def test_a_table() -> None:
     assert view({**reaction, "more": True})[-1] == "(there are more)"
 
 
-def test_bars() -> None:
-    assert view(chart("bar"), 40) == [
-        "Sales",
-        "north  4           █████████████████████",
-        "south -2 ██████████",
-        "øst    -",
-    ]
-    assert view(chart("row"), 40) == view(chart("bar"), 40)
+SCALAR = chart_of(kept(["n"], [[5]], 1), "scalar", "", None, ["n"])
 
 
-def test_bars_of_several_values_are_told_apart() -> None:
-    lines = view(chart("bar", [["a", 1, 2]], ["x", "low", "high"], ""), 20)
-    assert lines == ["a low  1 █████▌", "a high 2 ███████████"]
-
-
-def test_a_pie() -> None:
-    assert view(chart("pie", [["a", 3], ["b", 1], ["c", None]]), 29) == [
-        "Sales",
-        "a  75.0% ██████████████▎",
-        "b  25.0% ████▊",
-        "c   0.0%",
-    ]
+@pytest.mark.parametrize(("reaction", "width", "lines"), [
+    (chart("bar"), 40, [
+        "Sales", "north  4           █████████████████████", "south -2 ██████████",
+        "øst    -"]),
+    (chart("bar", [["a", 1, 2]], ["x", "low", "high"], ""), 20,
+     ["a low  1 █████▌", "a high 2 ███████████"]),
+    (chart("pie", [["a", 3], ["b", 1], ["c", None]]), 29,
+     ["Sales", "a  75.0% ██████████████▎", "b  25.0% ████▊", "c   0.0%"]),
+    (SCALAR, 80, ["n: 5"]),
+], ids=["bar", "bars of several values", "pie", "scalar"])  # fmt: skip
+def test_charts(reaction: dict[str, Any], width: int, lines: list[str]) -> None:
+    assert view(reaction, width) == lines
 
 
 def test_a_line() -> None:
@@ -217,15 +186,12 @@ def test_a_line() -> None:
     assert lines[11] == " 0      ██████████"
     assert lines[-1] == "from mon to wed"
     assert len(lines) == 13
-
-
-def test_a_scalar() -> None:
-    assert view(chart_of(kept(["n"], [[5]], 1), "scalar", "", None, ["n"])) == ["n: 5"]
+    assert view(chart("row"), 40) == view(chart("bar"), 40)
 
 
 @pytest.mark.parametrize(
     "reaction",
-    [table_of(kept(["n"], [[5]], 1)), chart_of(kept(["n"], [[5]], 1), "scalar", "", None, ["n"])],
+    [table_of(kept(["n"], [[5]], 1)), SCALAR],
 )
 def test_the_host_knows_them_and_shows_them(make_host: MakeHost, reaction: dict[str, Any]) -> None:
     reactions = [reaction]
@@ -246,31 +212,18 @@ def test_what_it_does_not_know_is_no_line() -> None:
 
 NASTY = st.text(max_size=30) | st.sampled_from(
     [
-        "\x1b[2J",
-        "\x1b]52;c;eA==\x07",
-        "a\r\nb",
-        "\x9b1m",
-        "\u202eabc",
-        "\u2066x",
-        "\u200b",
+        "\x1b[2J", "\x1b]52;c;eA==\x07", "a\r\nb", "\x9b1m", "\u202eabc", "\u2066x", "\u200b",
         "\udcff",
     ]
-)
+)  # fmt: skip
 NUMBERS = st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False)
 KINDS = st.sampled_from(["bar", "row", "line", "area"])
 
 
-@pytest.mark.parametrize(
-    ("number", "shown"),
-    [
-        (1234567.89, "1234567.89"),
-        (123456.7, "123456.7"),
-        (5000.0, "5000"),
-        (1 / 3, "0.333333"),
-        (1e20, "1e+20"),
-        (-98765.432, "-98765.43"),
-    ],
-)
+@pytest.mark.parametrize(("number", "shown"), [
+    (1234567.89, "1234567.89"), (123456.7, "123456.7"), (5000.0, "5000"), (1 / 3, "0.333333"),
+    (1e20, "1e+20"), (-98765.432, "-98765.43"),
+])  # fmt: skip
 def test_money_is_drawn_to_the_cent(number: float, shown: str) -> None:
     given = {"type": "table", "columns": ["sum"], "rows": [[number]], "more": False}
     assert view(given)[2].strip() == shown
@@ -285,10 +238,8 @@ def test_joiners_of_letters_are_drawn() -> None:
 @given(
     kind=KINDS,
     rows=st.lists(st.tuples(NASTY | NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=40),
-    names=st.lists(NASTY, min_size=3, max_size=3),
-    title=NASTY,
-    width=st.integers(-5, 200),
-)
+    names=st.lists(NASTY, min_size=3, max_size=3), title=NASTY, width=st.integers(-5, 200),
+)  # fmt: skip
 def test_nothing_drives_a_terminal_and_nothing_is_wider(
     kind: Any, rows: Any, names: list[str], title: str, width: int
 ) -> None:

@@ -63,13 +63,11 @@ class TestQueryTable(_Tools):
                 "filters": [{"column": "region", "operator": "in", "value": ["north", "x"]}],
                 "group_by": ["region"],
                 "aggregates": [{"function": "sum", "column": "price"}, {"function": "count"}],
-                "order_by": [{"by": "sum_price", "descending": True}],
-                "limit": 5,
-                "offset": 0,
+                "order_by": [{"by": "sum_price", "descending": True}], "limit": 5, "offset": 0,
             },
             "region | sum_price | count\nnorth | 4.5 | 2\n(1 row)",
         ),
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.process
@@ -89,19 +87,16 @@ class TestChart(_Tools):
     samples = [
         (
             {
-                "display_type": "pie",
-                "table": "sales",
-                "label": "region",
+                "display_type": "pie", "table": "sales", "label": "region",
                 "values": [{"function": "sum", "column": "price"}],
-                "filters": [{"column": "price", "operator": ">", "value": 1}],
-                "title": "Sales",
+                "filters": [{"column": "price", "operator": ">", "value": 1}], "title": "Sales",
             },
             "A pie chart of\nregion | sum_price\nnorth | 4.5\nsouth | 2.5\n(2 rows)",
         ),
         ({"display_type": "bar", "sql": "SELECT region, price FROM sales"},),
         ({"display_type": "scalar", "table": "sales"},),
         ({"display_type": "line", "table": "sales", "label": "region"},),
-    ]
+    ]  # fmt: skip
 
 
 class TestListFiles(_Tools):

@@ -56,16 +56,11 @@ def holds(row: Row, condition: Filter) -> bool:
     return bool(compare.get(condition.operator, value >= expected))
 
 
-@pytest.mark.parametrize(
-    ("condition", "expected"),
-    [
-        (Filter(TEXT, ">", 90), [1, 2]),
-        (Filter(TEXT, "<=", 99.5), [1]),
-        (Filter(TEXT, "between", [99, 100]), [1, 2]),
-        (Filter(NUMBER, ">", 2), [3]),
-        (Filter(TEXT, ">", "98"), [1, 3]),
-    ],
-)
+@pytest.mark.parametrize(("condition", "expected"), [
+    (Filter(TEXT, ">", 90), [1, 2]), (Filter(TEXT, "<=", 99.5), [1]),
+    (Filter(TEXT, "between", [99, 100]), [1, 2]), (Filter(NUMBER, ">", 2), [3]),
+    (Filter(TEXT, ">", "98"), [1, 3]),
+])  # fmt: skip
 def test_a_number_is_compared_with_numbers_alone(condition: Filter, expected: list[Any]) -> None:
     rows: Any = [(1, "99"), (2, "100"), (3, "n/a"), (None, None), ("n/a", "9 of 10")]
     assert [row[0] for row in run_query(rows, SqlQuery(TABLE, filters=[condition]))] == expected
@@ -89,18 +84,11 @@ def test_other_letters_than_ascii_are_found_in_any_case(operator: Any) -> None:
     assert [row[0] for row in run_query(rows, SqlQuery(TABLE, filters=chosen))] == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("condition", "expected"),
-    [
-        (Filter(TEXT, "=", True), [1, 2, 3]),
-        (Filter(TEXT, "!=", True), [4, 5]),
-        (Filter(TEXT, "=", False), [4]),
-        (Filter(NUMBER, "=", True), [1]),
-    ],
-)
-def test_true_and_false_are_found_as_text_and_as_numbers(
-    condition: Filter, expected: list[int]
-) -> None:
+@pytest.mark.parametrize(("condition", "expected"), [
+    (Filter(TEXT, "=", True), [1, 2, 3]), (Filter(TEXT, "!=", True), [4, 5]),
+    (Filter(TEXT, "=", False), [4]), (Filter(NUMBER, "=", True), [1]),
+])  # fmt: skip
+def test_booleans_are_text_and_numbers(condition: Filter, expected: list[int]) -> None:
     rows: list[Row] = [(1, "true"), (2, "TRUE"), (3, "1"), (4, "False"), (5, None)]
     result = run_query(rows, SqlQuery(TABLE, filters=[condition]))
     assert [row[0] for row in result] == expected
@@ -124,9 +112,7 @@ FILTERS = st.lists(filters(NUMBER, NUMBERS) | filters(TEXT, TEXTS), max_size=3)
 
 
 @given(rows=ROWS, chosen=FILTERS, limit=st.integers(1, 20), offset=st.integers(0, 5))
-def test_filters_choose_the_rows_that_they_say(
-    rows: list[Row], chosen: list[Filter], limit: int, offset: int
-) -> None:
+def test_filters_of_rows(rows: list[Row], chosen: list[Filter], limit: int, offset: int) -> None:
     result = run_query(rows, SqlQuery(TABLE, filters=chosen, limit=limit, offset=offset))
     expected = [row for row in rows if all(holds(row, each) for each in chosen)]
     assert result == expected[offset : offset + limit + 1], "with one that tells of more"
@@ -170,25 +156,19 @@ FUNCTIONS = ["count", "count distinct", "sum", "avg", "min", "max"]
 
 @given(
     query=st.builds(
-        SqlQuery,
-        st.just(TABLE),
-        st.lists(ANYTHING, max_size=2),
+        SqlQuery, st.just(TABLE), st.lists(ANYTHING, max_size=2),
         st.lists(
             st.builds(
-                Filter,
-                ANYTHING,
-                st.sampled_from(OPERATORS),
+                Filter, ANYTHING, st.sampled_from(OPERATORS),
                 ANY_VALUE | st.lists(ANY_VALUE, max_size=3),
             ),
             max_size=2,
         ),
         st.lists(ANYTHING, max_size=2),
         st.lists(st.builds(Aggregate, st.sampled_from(FUNCTIONS), ANYTHING), max_size=2),
-        st.lists(st.builds(Order, ANYTHING), max_size=2),
-        st.integers(),
-        st.integers(),
+        st.lists(st.builds(Order, ANYTHING), max_size=2), st.integers(), st.integers(),
     )
-)
+)  # fmt: skip
 def test_whatever_is_asked_is_a_query_or_refused(query: SqlQuery) -> None:
     try:
         run_query([(1, "a")], query)
@@ -203,30 +183,24 @@ def only(operator: Any, value: Any = None) -> SqlQuery:
 COUNT = Aggregate("count")
 
 
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        (SqlQuery("t", ["numbr"]), "unknown column of t 'numbr': did you mean number? choose"),
-        (SqlQuery("t", ["zzz"]), "unknown column of t 'zzz': choose from: number, text"),
-        (SqlQuery("t", ["text"], aggregates=[COUNT]), "text is not grouped by: add it"),
-        (SqlQuery("t", aggregates=[Aggregate("sum")]), "sum needs a column"),
-        (only("in", "a"), "filter of text takes a list for 'in'"),
-        (only("=", ["a"]), "text takes one value for '='"),
-        (only("<"), "filter of text has no value for '<'"),
-        (only("between", [1]), "takes two values for 'between'"),
-        (only("=", 2**63), "is too large"),
-        (only("in", [1] * 501), "more than 500 values"),
-        (only("contains", "x" * 1001), "looks for more than 1000"),
-        (only("starts with", "x" * 1001), "for more than 1000"),
-        (
-            SqlQuery("t", order_by=[Order("x")], group_by=["text"]),
-            "unknown column of the result 'x'",
-        ),
-        (SqlQuery("t", limit=0), "limit must be at least 1"),
-        (SqlQuery("t", offset=-1), "offset must be at least 0"),
-        (SqlQuery("t", ["text"] * 101), "more than 100 items"),
-    ],
-)
+@pytest.mark.parametrize(("query", "message"), [
+    (SqlQuery("t", ["numbr"]), "unknown column of t 'numbr': did you mean number? choose"),
+    (SqlQuery("t", ["zzz"]), "unknown column of t 'zzz': choose from: number, text"),
+    (SqlQuery("t", ["text"], aggregates=[COUNT]), "text is not grouped by: add it"),
+    (SqlQuery("t", aggregates=[Aggregate("sum")]), "sum needs a column"),
+    (only("in", "a"), "filter of text takes a list for 'in'"),
+    (only("=", ["a"]), "text takes one value for '='"),
+    (only("<"), "filter of text has no value for '<'"),
+    (only("between", [1]), "takes two values for 'between'"),
+    (only("=", 2**63), "is too large"),
+    (only("in", [1] * 501), "more than 500 values"),
+    (only("contains", "x" * 1001), "looks for more than 1000"),
+    (only("starts with", "x" * 1001), "for more than 1000"),
+    (SqlQuery("t", order_by=[Order("x")], group_by=["text"]), "unknown column of the result 'x'"),
+    (SqlQuery("t", limit=0), "limit must be at least 1"),
+    (SqlQuery("t", offset=-1), "offset must be at least 0"),
+    (SqlQuery("t", ["text"] * 101), "more than 100 items"),
+])  # fmt: skip
 def test_what_is_refused_says_what_would_do(query: SqlQuery, message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         statement(query, (Column("number", "INTEGER"), Column("text", "TEXT")))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from genai_tools_data.database import MOST_ROWS, MOST_TEXT, MOST_VALUE, opened_f
 from genai_host import Host
 from genai_host.api import Cancellation, ToolOutput
 from genai_host.errors import Cancelled, ValidationError
-from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import Background, MakeHost
 
 pytestmark = [pytest.mark.part, pytest.mark.usefixtures("warm_children")]
 warmed = ("genai_tools_data.database",)
@@ -26,48 +25,23 @@ NEVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT 
 
 WRITES = [
     "INSERT INTO things VALUES (4, 'd', NULL)",
-    "UPDATE things SET name = 'x'",
-    "DELETE FROM things",
-    "DELETE FROM things RETURNING id",
+    "UPDATE things SET name = 'x'", "DELETE FROM things", "DELETE FROM things RETURNING id",
     "WITH x AS (SELECT 1) INSERT INTO things SELECT 9, 'z', 0 FROM x",
-    "REPLACE INTO things VALUES (1, 'z', 0)",
-    "DROP TABLE things",
-    "CREATE TABLE more (a)",
-    "CREATE TEMP TABLE more (a)",
-    "CREATE VIEW more AS SELECT 1",
-    "CREATE TEMP VIEW more AS SELECT 1",
-    "CREATE VIRTUAL TABLE more USING fts5(a)",
+    "REPLACE INTO things VALUES (1, 'z', 0)", "DROP TABLE things", "CREATE TABLE more (a)",
+    "CREATE TEMP TABLE more (a)", "CREATE VIEW more AS SELECT 1",
+    "CREATE TEMP VIEW more AS SELECT 1", "CREATE VIRTUAL TABLE more USING fts5(a)",
     "CREATE INDEX more ON things (name)",
     "CREATE TRIGGER more AFTER INSERT ON things BEGIN SELECT 1; END",
-    "ALTER TABLE things ADD COLUMN more",
-    "ATTACH DATABASE 'other.db' AS other",
-    "ATTACH ':memory:' AS other",
-    "DETACH DATABASE main",
-    "VACUUM",
-    "VACUUM INTO 'other.db'",
-    "REINDEX",
-    "ANALYZE",
-    "BEGIN IMMEDIATE",
-    "SAVEPOINT a",
-    "COMMIT",
-    "PRAGMA query_only = OFF",
-    "PRAGMA writable_schema = ON",
-    "PRAGMA journal_mode = DELETE",
-    "PRAGMA user_version = 5",
-    "PRAGMA temp_store_directory = '/'",
-    "PRAGMA database_list",
-    "SELECT * FROM pragma_database_list",
-    "UPDATE sqlite_master SET sql = ''",
-    "SELECT load_extension('other.so')",
-    "EXPLAIN DELETE FROM things",
-    "SELECT 1; DELETE FROM things",
-    "",
-    "-- nothing",
-    ";",
-    "no SQL",
-    "SELECT \x00",
+    "ALTER TABLE things ADD COLUMN more", "ATTACH DATABASE 'other.db' AS other",
+    "ATTACH ':memory:' AS other", "DETACH DATABASE main", "VACUUM", "VACUUM INTO 'other.db'",
+    "REINDEX", "ANALYZE", "BEGIN IMMEDIATE", "SAVEPOINT a", "COMMIT", "PRAGMA query_only = OFF",
+    "PRAGMA writable_schema = ON", "PRAGMA journal_mode = DELETE", "PRAGMA user_version = 5",
+    "PRAGMA temp_store_directory = '/'", "PRAGMA database_list",
+    "SELECT * FROM pragma_database_list", "UPDATE sqlite_master SET sql = ''",
+    "SELECT load_extension('other.so')", "EXPLAIN DELETE FROM things",
+    "SELECT 1; DELETE FROM things", "", "-- nothing", ";", "no SQL", "SELECT \x00",
     "SELECT 'half \udcff' AS a FROM nothing",
-]
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -134,9 +108,7 @@ def test_each_guard_holds_alone(file: Path) -> None:
 
 
 class TestBounds:
-    def test_a_query_that_never_ends_ends_with_its_call(
-        self, file: Path, background: Callable[..., Future[Any]]
-    ) -> None:
+    def test_endless_query_ends(self, file: Path, background: Background) -> None:
         limits, running = Cancellation(), threading.Event()
         with opened_file(file) as reader:
 
@@ -145,8 +117,7 @@ class TestBounds:
                 return 1
 
             reader._connection.create_function("step", 0, step)
-            endless = NEVER.replace("SELECT 1 ", "SELECT step() ")
-            ended = background(reader.run, endless, limits)
+            ended = background(reader.run, NEVER.replace("SELECT 1 ", "SELECT step() "), limits)
             assert running.wait(30)
             limits.cancel()
             assert isinstance(ended.exception(30), Cancelled)
@@ -244,9 +215,7 @@ class TestLogs:
         query = {"table": "things", "aggregates": [{"function": "count"}]}
         assert host.call_tool("data__query_table", query).text == "count\n4\n(1 row)"
 
-    def test_no_file_is_made_beside_one_at_rest(
-        self, host: Host, file: Path, logged: sqlite3.Connection
-    ) -> None:
+    def test_no_file_beside_it(self, host: Host, file: Path, logged: sqlite3.Connection) -> None:
         logged.close()
         beside = set(file.parent.iterdir())
         query = {"table": "things", "aggregates": [{"function": "count"}]}
@@ -277,15 +246,13 @@ class TestDamage:
 
 
 class TestNaming:
-    def test_nothing_is_offered_where_nothing_is_named(
-        self, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_nothing_is_named(self, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("GENAI_TOOLS_DATA", raising=False)
         monkeypatch.delenv("GENAI_TOOLS_FILES", raising=False)
         offered = make_host(tools=genai_tools_data).toolbox.offered({}, Cancellation())
         assert [each.name for each in offered] == ["calculate", "current_time"]
 
-    def test_no_argument_and_no_context_names_it(
+    def test_only_named_there(
         self, host: Host, file: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.delenv("GENAI_TOOLS_DATA")
@@ -294,17 +261,13 @@ class TestNaming:
         assert host.call_tool("data__list_tables", {"data": str(file)}).error
 
     @pytest.mark.parametrize("named", ["nothing.db", ".", "a\0b", "~nobody/x.csv"])
-    def test_what_is_not_there_is_told(
-        self, host: Host, monkeypatch: pytest.MonkeyPatch, named: str
-    ) -> None:
+    def test_missing_file(self, host: Host, monkeypatch: pytest.MonkeyPatch, named: str) -> None:
         monkeypatch.setattr("genai_tools_data.source.os.environ", {"GENAI_TOOLS_DATA": named})
         output = host.call_tool("data__list_tables", {})
         assert output.error
         assert "Error" not in output.text
 
-    def test_a_database_is_alone(
-        self, host: Host, file: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_one_database(self, host: Host, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("genai_tools_data.source.os.pathsep", "\t")
         monkeypatch.setenv("GENAI_TOOLS_DATA", f"{file}\t{file}")
         assert "cannot be combined with other files" in host.call_tool("data__list_tables", {}).text

@@ -8,8 +8,7 @@ import socket
 import subprocess
 import threading
 import zlib
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator
 from typing import Any
 
 import genai_tools_pages
@@ -22,7 +21,7 @@ from genai_tools_pages.page_tools import MOST_WRITTEN, read_apart, written
 from genai_host import Config, Host, errors
 from genai_host.api import Cancellation
 from genai_host_testing.internal.configs import tools_config
-from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import Background, MakeHost
 from genai_host_testing.internal.samples import pdf
 from genai_host_testing.services.page_site import PageSite, reply, wait_for_end
 
@@ -83,9 +82,7 @@ def test_what_is_wrong_comes_with_its_fields(site: PageSite) -> None:
 
 
 @pytest.mark.process
-def test_the_process_gets_no_keys(
-    site: PageSite, begun: list[Begun], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_keys(site: PageSite, begun: list[Begun], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("HTTP_PROXY", "http://u:secret@127.0.0.1:1")
     read_apart(site.link(), PRIVATE, Cancellation())
@@ -114,9 +111,7 @@ def test_a_trickle_ends_with_the_time(site: PageSite, begun: list[Begun]) -> Non
 
 
 @pytest.mark.process
-def test_a_cancelled_read_is_ended_amid_it(
-    site: PageSite, background: Callable[..., Future[Any]], begun: list[Begun]
-) -> None:
+def test_cancelling_ends_a_read(site: PageSite, background: Background, begun: list[Begun]) -> None:
     requested, gone, limits = threading.Event(), threading.Event(), Cancellation()
 
     def hang(connection: socket.socket) -> None:
@@ -135,7 +130,7 @@ def test_a_cancelled_read_is_ended_amid_it(
 
 
 @pytest.mark.process
-def test_two_are_read_at_once(site: PageSite, background: Callable[..., Future[Any]]) -> None:
+def test_two_are_read_at_once(site: PageSite, background: Background) -> None:
     both = threading.Barrier(2, timeout=60)
 
     def answer(connection: socket.socket) -> None:
@@ -151,9 +146,7 @@ def test_two_are_read_at_once(site: PageSite, background: Callable[..., Future[A
 @pytest.mark.process
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="Linux bounds memory")
 @pytest.mark.parametrize("kind", ["html", "pdf"])
-def test_what_takes_too_much_memory_is_told(
-    site: PageSite, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_memory_is_bounded(site: PageSite, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.setattr(page_tools, "MOST_MEMORY", 48 * 2**20)
     content = b"BT " + b"(x) Tj " * 5_000_000
     site.answers["/"] = {
@@ -194,9 +187,7 @@ class TestTool:
 
     @pytest.mark.process
     @pytest.mark.parametrize("letter", ["a", '"', "\n", "\\", "ü", "\U0001f600"])
-    def test_a_long_text_is_cut_and_stays_json(
-        self, host: Host, site: PageSite, letter: str
-    ) -> None:
+    def test_long_text_stays_json(self, host: Host, site: PageSite, letter: str) -> None:
         site.answers["/"] = reply(f"x{letter * 150_000}x", "text/plain")
         output = host.call_tool("pages__read", {"link": site.link()}, approved=True)
         assert len(output.text) <= MOST_WRITTEN

@@ -35,55 +35,34 @@ def data(link: str, addresses: Addresses | None = None, seconds: float = 20) -> 
 
 
 class TestLinks:
-    @pytest.mark.parametrize(
-        "link",
-        [
-            "",
-            "page",
-            "//example.org/",
-            "file:///etc/passwd",
-            "file://localhost/etc/passwd",
-            "javascript:alert(1)",
-            "data:text/html,<p>hello",
-            "ftp://example.org/",
-            "gopher://127.0.0.1:6379/_x",
-            "view-source:http://example.org/",
-            "http:///etc/passwd",
-            "http:example.org",
-            "http://user:word@example.org/",
-            "http://user@example.org/",
-            "http://example.org:0/",
-            "http://example.org:65536/",
-            "http://example.org\\@127.0.0.1/",
-            "http://example.org/\r\nX-Header: 1",
-            "http://exa mple.org/",
-            "http://[::1/",
-            "http://exa\u2044mple.org/",
-            f"http://example.org/{'a' * MOST_LINK}",
-        ],
-    )
+    @pytest.mark.parametrize("link", [
+        "", "page", "//example.org/", "file:///etc/passwd", "file://localhost/etc/passwd",
+        "javascript:alert(1)", "data:text/html,<p>hello", "ftp://example.org/",
+        "gopher://127.0.0.1:6379/_x", "view-source:http://example.org/", "http:///etc/passwd",
+        "http:example.org", "http://user:word@example.org/", "http://user@example.org/",
+        "http://example.org:0/", "http://example.org:65536/", "http://example.org\\@127.0.0.1/",
+        "http://example.org/\r\nX-Header: 1", "http://exa mple.org/", "http://[::1/",
+        "http://exa\u2044mple.org/", f"http://example.org/{'a' * MOST_LINK}",
+    ])  # fmt: skip
     def test_one_that_leads_to_no_page_is_refused(self, link: str) -> None:
         with pytest.raises(ValidationError) as caught:
             link_of(link)
         assert "\n" not in caught.value.message
         assert "word" not in caught.value.message.replace("password", "")
 
-    @pytest.mark.parametrize(
-        ("link", "address"),
-        [
-            (" HTTP://Example.ORG ", "http://example.org/"),
-            ("https://example.org:443/a#b", "https://example.org/a"),
-            ("http://example.org:8080?a=b", "http://example.org:8080/?a=b"),
-            ("http://bücher.example/ä ö", "http://xn--bcher-kva.example/%C3%A4%20%C3%B6"),
-            ("http://[2606:2800:21F::1]:81/", "http://[2606:2800:21f::1]:81/"),
-        ],
-    )
+    @pytest.mark.parametrize(("link", "address"), [
+        (" HTTP://Example.ORG ", "http://example.org/"),
+        ("https://example.org:443/a#b", "https://example.org/a"),
+        ("http://example.org:8080?a=b", "http://example.org:8080/?a=b"),
+        ("http://bücher.example/ä ö", "http://xn--bcher-kva.example/%C3%A4%20%C3%B6"),
+        ("http://[2606:2800:21F::1]:81/", "http://[2606:2800:21f::1]:81/"),
+    ])  # fmt: skip
     def test_one_to_a_page_is_taken_as_it_is_sent(self, link: str, address: str) -> None:
         assert link_of(link).address == address
 
 
 class TestWhatIsSent:
-    def test_nothing_of_the_user_is(
+    def test_nothing_else(
         self, site: PageSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password word\n")
@@ -109,30 +88,20 @@ class TestRedirects:
         site.answers["/a/there"] = redirect("../", status)
         assert data(site.link("/a/there")) == b"<p>hello</p>"
 
-    def test_as_often_as_is_usual(self, site: PageSite) -> None:
+    def test_they_are_followed_a_few_times(self, site: PageSite) -> None:
         for number in range(MOST_REDIRECTS):
             site.answers[f"/{number}"] = redirect(f"/{number - 1}" if number else "/")
         assert data(site.link(f"/{MOST_REDIRECTS - 1}")) == b"<p>hello</p>"
-
-    def test_and_not_for_ever(self, site: PageSite) -> None:
-        site.answers["/there"] = redirect("/there")
+        site.answers["/"] = redirect("/")
+        site.heads.clear()
         with pytest.raises(ValidationError, match="redirects more than 5 times"):
-            data(site.link("/there"))
+            data(site.link("/"))
         assert len(site.heads) == MOST_REDIRECTS + 1
 
-    @pytest.mark.parametrize(
-        "to",
-        [
-            "file:///etc/passwd",
-            "javascript:alert(1)",
-            "data:text/html,x",
-            "ftp://127.0.0.1/",
-            "http://u:p@127.0.0.1/",
-            "http://[",
-            "",
-            "\\\\127.0.0.1\\share",
-        ],
-    )
+    @pytest.mark.parametrize("to", [
+        "file:///etc/passwd", "javascript:alert(1)", "data:text/html,x", "ftp://127.0.0.1/",
+        "http://u:p@127.0.0.1/", "http://[", "", "\\\\127.0.0.1\\share",
+    ])  # fmt: skip
     def test_nor_to_what_is_no_page(self, site: PageSite, to: str) -> None:
         site.answers["/there"] = redirect(to)
         with pytest.raises(ValidationError, match="redirects"):
@@ -145,21 +114,13 @@ class TestRedirects:
 
 
 class TestStatus:
-    @pytest.mark.parametrize(
-        ("status", "kind", "message"),
-        [
-            (302, BadRequest, "status 302"),  # without a place
-            (404, BadRequest, "page not found"),
-            (403, BadRequest, "the page is not public"),
-            (401, BadRequest, "the page is not public"),
-            (418, BadRequest, "status 418"),
-            (429, ServiceUnavailable, "status 429"),
-            (503, ServiceUnavailable, "status 503"),
-        ],
-    )
-    def test_it_is_named(
-        self, site: PageSite, status: int, kind: type[Exception], message: str
-    ) -> None:
+    @pytest.mark.parametrize(("status", "kind", "message"), [
+        (302, BadRequest, "status 302"),  # without a place
+        (404, BadRequest, "page not found"), (403, BadRequest, "the page is not public"),
+        (401, BadRequest, "the page is not public"), (418, BadRequest, "status 418"),
+        (429, ServiceUnavailable, "status 429"), (503, ServiceUnavailable, "status 503"),
+    ])  # fmt: skip
+    def test_name(self, site: PageSite, status: int, kind: type[Exception], message: str) -> None:
         site.answers["/x?key=secret"] = reply("a page that says so", status=status)
         with pytest.raises(kind, match=message) as caught:
             data(site.link("/x?key=secret"))
@@ -188,9 +149,7 @@ class TestBounds:
         assert sent[0] < 2**26
 
     @pytest.mark.parametrize("rounds", [1, 2])
-    def test_what_is_compressed_is_bounded_as_it_is_decompressed(
-        self, site: PageSite, rounds: int
-    ) -> None:
+    def test_decompressed_size_is_bounded(self, site: PageSite, rounds: int) -> None:
         bomb = b"\0" * 2**27
         for _ in range(rounds):
             bomb = gzip.compress(bomb)
@@ -204,13 +163,10 @@ class TestBounds:
         site.answers["/"] = reply(packed, headers={"Content-Encoding": "gzip"})
         assert data(site.link()) == b"a" * MOST
 
-    @pytest.mark.parametrize(
-        ("encoding", "message"),
-        [
-            *[(each, None) for each in ("br", "zstd", "gzip, br", ", ".join(["gzip"] * 50))],
-            ("gzip", "cannot decompress"),
-        ],
-    )
+    @pytest.mark.parametrize(("encoding", "message"), [
+        *[(each, None) for each in ("br", "zstd", "gzip, br", ", ".join(["gzip"] * 50))],
+        ("gzip", "cannot decompress"),
+    ])  # fmt: skip
     def test_what_was_not_asked_for_or_is_not_as_it_says_is_refused(
         self, site: PageSite, encoding: str, message: str | None
     ) -> None:
@@ -218,16 +174,12 @@ class TestBounds:
         with pytest.raises(ValidationError, match=message):
             data(site.link())
 
-    @pytest.mark.parametrize(
-        "head",
-        [
-            b"X: " + b"a" * 2**20,
-            b"\r\n".join(b"X-%d: 1" % number for number in range(1000)),
-            b"Content-Length: -5\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-            b"Content-Length: 100\r\n\r\nshort",
-        ],
-        ids=["long", "many", "chunks", "short"],
-    )
+    @pytest.mark.parametrize("head", [
+        b"X: " + b"a" * 2**20,
+        b"\r\n".join(b"X-%d: 1" % number for number in range(1000)),
+        b"Content-Length: -5\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"Content-Length: 100\r\n\r\nshort",
+    ], ids=["long", "many", "chunks", "short"])  # fmt: skip
     def test_headers_have_bounds_and_a_body_its_end(self, site: PageSite, head: bytes) -> None:
         site.answers["/"] = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + head + b"\r\n\r\n"
         with pytest.raises(ServiceUnavailable):

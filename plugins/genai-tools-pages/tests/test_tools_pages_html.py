@@ -62,32 +62,19 @@ class TestText:
         assert text.endswith("Town 99999\n99999 m")
 
     @pytest.mark.parametrize("content", [LONG, "short"])
-    @pytest.mark.parametrize(
-        "hidden",
-        [
-            "<script>{0}</script>",
-            '<script type=\'application/ld+json\'>{{"articleBody": "{0}"}}</script>',
-            "<style>{0}</style>",
-            "<noscript><p>{0}</p></noscript>",
-            "<template><p>{0}</p></template>",
-            "<!-- {0} -->",
-            "<?php {0} ?>",
-            "<p hidden>{0}</p>",
-            "<div hidden><p>{0}</p></div>",
-            "<p style='display:none'>{0}</p>",
-            "<p style='color:red; DISPLAY : none !important'>{0}</p>",
-            "<p style='visibility:hidden'>{0}</p>",
-            "<p style='opacity:0'>{0}</p>",
-            "<p style='font-size:0px;'>{0}</p>",
-            "<input type=hidden value='{0}'>",
-            "<img alt='x' onerror='{0}'>",
-            "<textarea>{0}</textarea>",
-            "<dialog><p>{0}</p></dialog>",
-            "<svg><text>{0}</text></svg>",
-            "<iframe srcdoc='{0}'>{0}</iframe>",
-            "<![CDATA[ {0} ]]>",
-        ],
-    )
+    @pytest.mark.parametrize("hidden", [
+        "<script>{0}</script>",
+        '<script type=\'application/ld+json\'>{{"articleBody": "{0}"}}</script>',
+        "<style>{0}</style>", "<noscript><p>{0}</p></noscript>",
+        "<template><p>{0}</p></template>", "<!-- {0} -->", "<?php {0} ?>", "<p hidden>{0}</p>",
+        "<div hidden><p>{0}</p></div>", "<p style='display:none'>{0}</p>",
+        "<p style='color:red; DISPLAY : none !important'>{0}</p>",
+        "<p style='visibility:hidden'>{0}</p>", "<p style='opacity:0'>{0}</p>",
+        "<p style='font-size:0px;'>{0}</p>", "<input type=hidden value='{0}'>",
+        "<img alt='x' onerror='{0}'>", "<textarea>{0}</textarea>",
+        "<dialog><p>{0}</p></dialog>", "<svg><text>{0}</text></svg>",
+        "<iframe srcdoc='{0}'>{0}</iframe>", "<![CDATA[ {0} ]]>",
+    ])  # fmt: skip
     def test_hidden_elements_are_removed(self, hidden: str, content: str) -> None:
         unseen = "Evil words that nobody sees are here. " * 10
         before, after = f"<p>Before. {content}</p>", f"<p>After. {content}</p>"
@@ -126,24 +113,16 @@ class TestText:
         _, text = read_html(f"<title>Deep</title><p>begin {LONG}</p>{f'<{tag}>' * 100_000}deep")
         assert "begin" in text
 
-    @pytest.mark.parametrize(
-        "html",
-        [
-            "<p>one" + "<p" * 10_000,
-            "<p>one" + "<p a=" + "'" * 9999,
-            "<p " + " ".join(f"a{n}=1" for n in range(20_000)) + ">one",
-            "<p>one</p>" + "&" * 100_000,
-            "<p>one</p>" + "<!--" * 50_000,
-            "<p>one</p>" + "</div>" * 50_000,
-            "<!DOCTYPE x [<!ENTITY a 'aaaa'><!ENTITY b '&a;&a;'>]><p>one &b;</p>",
-        ],
-    )
+    @pytest.mark.parametrize("html", [
+        "<p>one" + "<p" * 10_000, "<p>one" + "<p a=" + "'" * 9999,
+        "<p " + " ".join(f"a{n}=1" for n in range(20_000)) + ">one", "<p>one</p>" + "&" * 100_000,
+        "<p>one</p>" + "<!--" * 50_000, "<p>one</p>" + "</div>" * 50_000,
+        "<!DOCTYPE x [<!ENTITY a 'aaaa'><!ENTITY b '&a;&a;'>]><p>one &b;</p>",
+    ])  # fmt: skip
     def test_what_is_malformed_is_read_as_far_as_it_goes(self, html: str) -> None:
         assert "one" in read_html(html)[1]
 
-    def test_nothing_is_fetched_for_it(
-        self, site: PageSite, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_nothing_is_fetched(self, site: PageSite, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(*_: object) -> None:
             raise AssertionError("it goes to the network")
 
@@ -167,14 +146,11 @@ class TestTitle:
         assert result.title.startswith("a bccc")
         assert len(result.title) == 300
 
-    @pytest.mark.parametrize(
-        ("head", "title"),
-        [
-            ("<meta property='og:title' content='Named'>", "Named"),
-            ("<svg><title>Icon</title></svg><h1>Headed</h1>", "Headed"),
-            ("<title></title>", "page"),
-        ],
-    )
+    @pytest.mark.parametrize(("head", "title"), [
+        ("<meta property='og:title' content='Named'>", "Named"),
+        ("<svg><title>Icon</title></svg><h1>Headed</h1>", "Headed"),
+        ("<title></title>", "page"),
+    ])  # fmt: skip
     def test_without_one_it_is_the_next_best(self, site: PageSite, head: str, title: str) -> None:
         assert page(site, f"{head}<p>text</p>").title == title
 
@@ -188,44 +164,33 @@ class TestCharset:
     UMLAUTS = "Größe für €, ok"
     RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. " * 20
 
-    @pytest.mark.parametrize(
-        ("charset", "type", "meta"),
-        [
-            ("utf-8", "text/html", ""),
-            ("utf-8", "text/html; charset=nonsense", ""),
-            ("utf-8", "text/html; charset=utf-8", "<meta charset=latin-1>"),
-            ("utf-8-sig", "text/html; charset=latin-1", ""),
-            ("utf-16", "text/html", ""),
-            ("utf-16-le", "text/html; charset=utf-16le", ""),
-            ("cp1252", "text/html; charset=ISO-8859-1", ""),
-            ("cp1252", 'text/html; charset="windows-1252"', ""),
-            ("cp1252", "text/html", "<meta charset='iso-8859-1'>"),
-            (
-                "cp1252",
-                "text/html",
-                "<meta http-equiv=Content-Type content='text/html; charset=latin1'>",
-            ),
-            ("utf-8", "text/html", "<meta charset=utf-16>"),
-            ("iso8859-15", "text/html; charset=iso-8859-15", ""),
-            ("utf-8", "text/html; charset=ISO-8859-1", ""),
-            ("utf-8", "text/html", "<meta charset=windows-1251>"),
-        ],
-    )
+    @pytest.mark.parametrize(("charset", "type", "meta"), [
+        ("utf-8", "text/html", ""),
+        ("utf-8", "text/html; charset=nonsense", ""),
+        ("utf-8", "text/html; charset=utf-8", "<meta charset=latin-1>"),
+        ("utf-8-sig", "text/html; charset=latin-1", ""),
+        ("utf-16", "text/html", ""),
+        ("utf-16-le", "text/html; charset=utf-16le", ""),
+        ("cp1252", "text/html; charset=ISO-8859-1", ""),
+        ("cp1252", 'text/html; charset="windows-1252"', ""),
+        ("cp1252", "text/html", "<meta charset='iso-8859-1'>"),
+        ("cp1252", "text/html",
+         "<meta http-equiv=Content-Type content='text/html; charset=latin1'>"),
+        ("utf-8", "text/html", "<meta charset=utf-16>"),
+        ("iso8859-15", "text/html; charset=iso-8859-15", ""),
+        ("utf-8", "text/html; charset=ISO-8859-1", ""),
+        ("utf-8", "text/html", "<meta charset=windows-1251>"),
+    ])  # fmt: skip
     def test_it_is_found(self, site: PageSite, charset: str, type: str, meta: str) -> None:
         body = f"<html><head>{meta}</head><body><p>{self.UMLAUTS}</p></body></html>"
         assert page(site, body.encode(charset), type).text == self.UMLAUTS
 
-    @pytest.mark.parametrize(
-        ("data", "text"),
-        [
-            (b"caf\xe9", "café"),
-            ("für café".encode()[:-1], "für caf\ufffd"),  # it breaks off
-            ("für café".encode() + b" \xe9t\xe9", "fÃ¼r cafÃ© été"),
-        ],
-    )
-    def test_utf_8_comes_before_a_declared_old_one(
-        self, site: PageSite, data: bytes, text: str
-    ) -> None:
+    @pytest.mark.parametrize(("data", "text"), [
+        (b"caf\xe9", "café"),
+        ("für café".encode()[:-1], "für caf\ufffd"),  # it breaks off
+        ("für café".encode() + b" \xe9t\xe9", "fÃ¼r cafÃ© été"),
+    ])  # fmt: skip
+    def test_utf_8_before_a_declared_one(self, site: PageSite, data: bytes, text: str) -> None:
         assert page(site, data, "text/plain; charset=latin-1").text == text
 
     @pytest.mark.parametrize("charset", ["cp1251", "koi8-r"])
@@ -249,24 +214,16 @@ class TestCharset:
 
 
 class TestKind:
-    @pytest.mark.parametrize(
-        ("body", "type", "kind"),
-        [
-            ("<p>x", "text/html", "html"),
-            ("<p>x", "application/xhtml+xml", "html"),
-            ("<p>x", "TEXT/HTML ; charset=utf-8", "html"),
-            ("<!doctype html><p>x", "", "html"),
-            (" <!-- x --> <HTML><p>x", "application/octet-stream", "html"),
-            ("one <p>", "text/plain", "text"),
-            ("one", "", "text"),
-            ('{"a": 1}', "application/json", "text"),
-            ("<rss/>", "application/rss+xml", "text"),
-            ("a,b", "text/csv", "text"),
-            ("%PDF-1.7", "text/html", "pdf"),
-            ("%PDF-1.7", "application/octet-stream", "pdf"),
-            ("\r\n%PDF-1.7", "application/pdf", "pdf"),
-        ],
-    )
+    @pytest.mark.parametrize(("body", "type", "kind"), [
+        ("<p>x", "text/html", "html"), ("<p>x", "application/xhtml+xml", "html"),
+        ("<p>x", "TEXT/HTML ; charset=utf-8", "html"), ("<!doctype html><p>x", "", "html"),
+        (" <!-- x --> <HTML><p>x", "application/octet-stream", "html"),
+        ("one <p>", "text/plain", "text"), ("one", "", "text"),
+        ('{"a": 1}', "application/json", "text"), ("<rss/>", "application/rss+xml", "text"),
+        ("a,b", "text/csv", "text"), ("%PDF-1.7", "text/html", "pdf"),
+        ("%PDF-1.7", "application/octet-stream", "pdf"),
+        ("\r\n%PDF-1.7", "application/pdf", "pdf"),
+    ])  # fmt: skip
     def test_it_is_by_the_content_and_its_type(self, body: str, type: str, kind: PageKind) -> None:
         check_type(type)
         assert kind_of(Body(link_of("http://x.example"), type, body.encode())) == kind
@@ -275,9 +232,7 @@ class TestKind:
         "type",
         ["image/png", "application/zip", "video/mp4", "font/woff2", "x", "a/b\x1b[31m", "é/ü"],
     )
-    def test_what_cannot_be_read_is_refused_before_it_is_downloaded(
-        self, site: PageSite, type: str
-    ) -> None:
+    def test_unreadable_kinds_are_not_downloaded(self, site: PageSite, type: str) -> None:
         def endless(connection: socket.socket) -> None:
             connection.sendall(
                 b"HTTP/1.1 200 OK\r\nContent-Type: " + type.encode("latin-1") + b"\r\n\r\n"

@@ -63,22 +63,16 @@ DEEP = b"1 0 obj\n" + b"<< /A " * 50_000 + b"\nendobj\nstartxref\n9\n%%EOF"
 BROKEN = r"the PDF (is damaged|has no text)"
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (encrypted("RC4-128", "word"), "requires a password"),
-        (encrypted("AES-256", "word"), "requires a password"),
-        (pdf([b"0 0 100 100 re f"]), "may be a scan"),
-        (ITS_OWN_PARENT, "the PDF is damaged"),
-        (b"%PDF-1.7", BROKEN),
-        (b"%PDF-1.7\n%%EOF", BROKEN),
-        (b"%PDF-1.7\n" + b"\xff" * 10_000, BROKEN),
-        (b"%PDF-1.7\ntrailer << /Root 1 0 R >>\nstartxref\n0\n%%EOF", BROKEN),
-        (b"%PDF-1.7\n" + b"[" * 100_000, BROKEN),
-        (b"%PDF-1.7\n" + DEEP, BROKEN),
-    ],
-    ids=range(10),
-)
+@pytest.mark.parametrize(("data", "message"), [
+    (encrypted("RC4-128", "word"), "requires a password"),
+    (encrypted("AES-256", "word"), "requires a password"),
+    (pdf([b"0 0 100 100 re f"]), "may be a scan"),
+    (ITS_OWN_PARENT, "the PDF is damaged"), (b"%PDF-1.7", BROKEN), (b"%PDF-1.7\n%%EOF", BROKEN),
+    (b"%PDF-1.7\n" + b"\xff" * 10_000, BROKEN),
+    (b"%PDF-1.7\ntrailer << /Root 1 0 R >>\nstartxref\n0\n%%EOF", BROKEN),
+    (b"%PDF-1.7\n" + b"[" * 100_000, BROKEN),
+    (b"%PDF-1.7\n" + DEEP, BROKEN),
+], ids=range(10))  # fmt: skip
 @pytest.mark.filterwarnings("ignore")
 def test_what_cannot_be_read_is_told(data: bytes, message: str) -> None:
     with pytest.raises(ValidationError, match=message):
@@ -97,8 +91,7 @@ def test_one_broken_page_does_not_keep_the_others() -> None:
 
 
 def test_a_long_one_is_read_as_far_as_is_kept() -> None:
-    long = show("river " * 10_000)
-    _, text = read_pdf(pdf([long] * 10), 60)
+    _, text = read_pdf(pdf([show("river " * 10_000)] * 10), 60)
     assert MOST_TEXT < len(text) < MOST_TEXT + 70_000
     assert text.endswith("(pages 5 to 10 were not read)")
 

@@ -82,26 +82,18 @@ DATA, LARGE = _tarball(FILES), _tarball({**FILES, "package/b.wasm": bytes(2_000_
 OTHER, NO_TARBALL = _tarball({**FILES, "package/a.mjs": b"2"}), b"hello" * 100
 
 
-@pytest.mark.parametrize(
-    ("release", "reply", "kind", "message"),
-    [
-        (_release(DATA), _reply(OTHER), ConfigurationError, "SHA-512"),
-        (_release(DATA), _reply(DATA[:-20], length=len(DATA)), GenaiError, ""),
-        (_release(DATA), _reply(b"no", "404 Not Found"), ServiceUnavailable, "404"),
-        (evolve(_release(DATA), most=100), _reply(DATA), GenaiError, "larger"),
-        (_release(LARGE), _reply(LARGE), GenaiError, "larger"),
-        (_release(NO_TARBALL), _reply(NO_TARBALL), GenaiError, "damaged"),
-    ],
-    ids=["other", "cut", "absent", "endless", "unpacked", "no tarball"],
-)
+@pytest.mark.parametrize(("release", "reply", "kind", "message"), [
+    (_release(DATA), _reply(OTHER), ConfigurationError, "SHA-512"),
+    (_release(DATA), _reply(DATA[:-20], length=len(DATA)), GenaiError, ""),
+    (_release(DATA), _reply(b"no", "404 Not Found"), ServiceUnavailable, "404"),
+    (evolve(_release(DATA), most=100), _reply(DATA), GenaiError, "larger"),
+    (_release(LARGE), _reply(LARGE), GenaiError, "larger"),
+    (_release(NO_TARBALL), _reply(NO_TARBALL), GenaiError, "damaged"),
+], ids=["other", "cut", "absent", "endless", "unpacked", "no tarball"])  # fmt: skip
 def test_what_is_not_as_it_should_be_is_refused(
-    service: FakeService,
-    tmp_path: Path,
-    release: Release,
-    reply: Reply,
-    kind: type[GenaiError],
+    service: FakeService, tmp_path: Path, release: Release, reply: Reply, kind: type[GenaiError],
     message: str,
-) -> None:
+) -> None:  # fmt: skip
     error = _refused(service, tmp_path, release, reply)
     assert isinstance(error, kind)
     assert message in str(error)
@@ -111,9 +103,7 @@ def test_what_is_not_as_it_should_be_is_refused(
     "name",
     ["package/../../a.mjs", "../a.mjs", "/tmp/a.mjs", "package/x/a.mjs", "a.mjs", "package/.."],
 )
-def test_files_that_lead_elsewhere_are_left_out(
-    service: FakeService, tmp_path: Path, name: str
-) -> None:
+def test_files_elsewhere_are_left_out(service: FakeService, tmp_path: Path, name: str) -> None:
     data = _tarball({name: b"one", "package/b.wasm": b"two"})
     assert "lacks a.mjs" in str(_refused(service, tmp_path, _release(data), _reply(data)))
     assert not (tmp_path.parent / "a.mjs").exists()
@@ -168,11 +158,9 @@ def test_the_folder_is_the_configured_one(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.process
 def test_the_command_pulls_it(
-    service: FakeService,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:
+) -> None:  # fmt: skip
     data = _tarball(FILES)
     release, folder = _release(data), tmp_path / "pyodide"
     monkeypatch.setattr(cli, "KNOWN", release)

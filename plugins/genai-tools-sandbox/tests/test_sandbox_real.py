@@ -6,8 +6,7 @@ import base64
 import os
 import shutil
 import zlib
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from genai_tools_sandbox.tools import GivenFile, SandboxTools
 
 from genai_host.api import Cancellation, Image, ToolOutput
 from genai_host.errors import Cancelled, ServiceUnavailable
+from genai_host_testing.internal.fixtures import Background
 from genai_host_testing.suites.tool import Run
 
 pytestmark = [
@@ -53,30 +53,17 @@ def _files(output: ToolOutput) -> dict[str, bytes]:
 # what it does
 
 
-@pytest.mark.parametrize(
-    ("code", "text"),
-    [
-        ("print('one')\n1 + 1", "one\n2"),
-        ("'text'", "'text'"),
-        ("1 + 1;", ""),
-        ("None", ""),
-        ("x = 5", ""),
-        ("import sys; print('a', file=sys.stderr); print('b')", "a\nb"),
-        ("import asyncio\nawait asyncio.sleep(0.01)\n7", "7"),
-        ("import os; os.write(1, b'raw\\n')", "raw\n4"),
-        ("display(1, 'a')", "1\n'a'"),
-        ("__name__", "'__main__'"),
-        ("import os; os.getcwd()", "'/mnt/data'"),
-        ("import csv, decimal, json, math, re, sqlite3, statistics\n6", "6"),
-        ("'\\ud800é😀'", "'\\ud800é😀'"),
-        ("print('\\ud800')", "\\ud800"),
-        ("print('a\\x1b[31mb\\x00')", "ab\N{REPLACEMENT CHARACTER}"),
-        ("", ""),
-    ],
-)
-def test_what_code_prints_and_ends_with_is_the_output(
-    shared: SandboxTools, code: str, text: str
-) -> None:
+@pytest.mark.parametrize(("code", "text"), [
+    ("print('one')\n1 + 1", "one\n2"), ("'text'", "'text'"), ("1 + 1;", ""), ("None", ""),
+    ("x = 5", ""), ("import sys; print('a', file=sys.stderr); print('b')", "a\nb"),
+    ("import asyncio\nawait asyncio.sleep(0.01)\n7", "7"),
+    ("import os; os.write(1, b'raw\\n')", "raw\n4"), ("display(1, 'a')", "1\n'a'"),
+    ("__name__", "'__main__'"), ("import os; os.getcwd()", "'/mnt/data'"),
+    ("import csv, decimal, json, math, re, sqlite3, statistics\n6", "6"),
+    ("'\\ud800é😀'", "'\\ud800é😀'"), ("print('\\ud800')", "\\ud800"),
+    ("print('a\\x1b[31mb\\x00')", "ab\N{REPLACEMENT CHARACTER}"), ("", ""),
+])  # fmt: skip
+def test_output_of_code(shared: SandboxTools, code: str, text: str) -> None:
     output = _run(shared, code)
     assert (output.text, output.error) == (text, False)
 
@@ -91,16 +78,13 @@ def test_a_traceback_is_that_of_the_code(shared: SandboxTools) -> None:
     assert "    return 1 / 0" in output.text
 
 
-@pytest.mark.parametrize(
-    ("code", "last"),
-    [
-        ("1 +", "SyntaxError: invalid syntax"),
-        ("x\x00", "SyntaxError: source code string cannot contain null bytes"),
-        ("raise SystemExit(3)", "SystemExit: 3"),
-        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
-        ("input()", "EOFError: EOF when reading a line"),
-    ],
-)
+@pytest.mark.parametrize(("code", "last"), [
+    ("1 +", "SyntaxError: invalid syntax"),
+    ("x\x00", "SyntaxError: source code string cannot contain null bytes"),
+    ("raise SystemExit(3)", "SystemExit: 3"),
+    ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+    ("input()", "EOFError: EOF when reading a line"),
+])  # fmt: skip
 def test_what_raises_is_told(shared: SandboxTools, code: str, last: str) -> None:
     output = _run(shared, code)
     assert output.error
@@ -184,8 +168,7 @@ def test_links_and_folders_are_no_files(shared: SandboxTools) -> None:
 def test_pictures_are_shown(shared: SandboxTools) -> None:
     png = b"\x89PNG\r\n\x1a\n" + zlib.compress(b"x")
     code = f"class P:\n    def _repr_png_(self):\n        return {png!r}\nP()"
-    output = _run(shared, code)
-    assert output.content[1:] == (Image(png, "image/png"),)
+    assert _run(shared, code).content[1:] == (Image(png, "image/png"),)
 
 
 # what it does not
@@ -219,16 +202,13 @@ def test_what_runs_for_ever_is_ended(brief: SandboxTools) -> None:
     assert _run(brief, "1").text == "1"
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "x = bytes(2**30)",
-        "x = [bytes(10**7) for _ in range(1000)]",
-        "while True: open('x', 'ab').write(bytes(10**6))",
-        "import js\nx = []\nwhile True: x.append(js.Uint8Array.new(10**8).fill(1))",
-        "x = 'x'\nwhile True: x += x",
-    ],
-)
+@pytest.mark.parametrize("code", [
+    "x = bytes(2**30)",
+    "x = [bytes(10**7) for _ in range(1000)]",
+    "while True: open('x', 'ab').write(bytes(10**6))",
+    "import js\nx = []\nwhile True: x.append(js.Uint8Array.new(10**8).fill(1))",
+    "x = 'x'\nwhile True: x += x",
+])  # fmt: skip
 def test_memory_without_end_is_not_had(shared: SandboxTools, code: str) -> None:
     output = _run(shared, code, "")
     assert output.error
@@ -255,10 +235,8 @@ _HOSTILE = {
     "Function": "import js; js.Object.constructor('return process')()",
     "AsyncFunction": "import pyodide_js as p; p.loadPackage.constructor('return 1')()",
     "eval": "import pyodide_js as p; p._module._emscripten_run_script.constructor('1')()",
-    "spawn": "import subprocess; subprocess.run(['ls'])",
-    "system": "import os; os.system('ls')",
-    "posix": "import posix; posix.system('ls')",
-    "fork": "import os; os.fork()",
+    "spawn": "import subprocess; subprocess.run(['ls'])", "system": "import os; os.system('ls')",
+    "posix": "import posix; posix.system('ls')", "fork": "import os; os.fork()",
     "thread": "import threading; threading.Thread(target=print).start()",
     "mount": "import pyodide_js as p; p.mountNodeFS('/host', '/')",
     "NODEFS": (
@@ -266,7 +244,7 @@ _HOSTILE = {
         "p.FS.mount(p._module.NODEFS, p.FS.createOptions, '/host')\nopen('/host/etc/passwd').read()"
     ),
     "ctypes": "import ctypes; ctypes.CDLL(None).system(b'ls')",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(_HOSTILE))
@@ -290,9 +268,7 @@ def test_a_package_is_not_loaded_from_elsewhere(shared: SandboxTools) -> None:
     assert "ModuleNotFoundError" in _run(shared, "import numpy").text
 
 
-def test_nothing_of_the_host_is_in_the_environment(
-    shared: SandboxTools, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_environment_is_empty(shared: SandboxTools, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_SECRET_KEY", "sk-1234")
     text = _run(shared, "import os; print(dict(os.environ))").text
     assert "sk-1234" not in text
@@ -325,9 +301,7 @@ def test_code_may_break_its_python_and_nobody_elses(shared: SandboxTools) -> Non
     assert _run(shared, "2 + 2", "whole").text == "4"
 
 
-def test_a_call_that_is_cancelled_ends(
-    shared: SandboxTools, background: Callable[..., Future[Any]]
-) -> None:
+def test_cancelled_call_ends(shared: SandboxTools, background: Background) -> None:
     limits = Cancellation()
     ended = background(shared.run, "while True: pass", Run({}, limits), "cancelled")
     limits.cancel()
@@ -335,9 +309,7 @@ def test_a_call_that_is_cancelled_ends(
         ended.result(30)
 
 
-def test_closing_ends_what_is_under_way(
-    pyodide: Path, background: Callable[..., Future[Any]]
-) -> None:
+def test_closing_ends_calls(pyodide: Path, background: Background) -> None:
     tools = SandboxTools(Settings(folder=str(pyodide)))
     _run(tools, "1", "idle")
     running = background(_run, tools, "while True: pass", "busy")

@@ -117,30 +117,24 @@ def test_there_is_no_network(process: Process, tmp_path: Path) -> None:
         assert _act(process, "local", str(tmp_path / "s"))[0]
 
 
-@pytest.mark.parametrize(
-    ("act", "answer", "message"),
-    [
-        # who writes where answers are written does not know how one begins
-        *[("forge", line, None) for line in ('{"error": false}\n', "0 {}\n", "\n", "\xff\n")],
-        ("forge", "x" * 2_000_000, None),
-        # Python that is broken into may give the runner anything
-        *[("raw", line, None) for line in ('{"fatal": "' + "x" * 5000 + '"}', "no JSON", "")],
-        # as lists, a few megabytes would be hundreds of them in the host
-        *[
-            ("raw", '{"error": false, "x": [' + part * 250_000 + "0]}", "it returned no result")
-            for part in ("[],", "{},", "0,")
-        ],
-        # JavaScript that was tampered with may make the runner write any JSON
-        *[
-            ("json", line, "it returned no result")
-            for line in ("5", '"fatal"', '["fatal"]', "null", "undefined")
-        ],
+@pytest.mark.parametrize(("act", "answer", "message"), [
+    # who writes where answers are written does not know how one begins
+    *[("forge", line, None) for line in ('{"error": false}\n', "0 {}\n", "\n", "\xff\n")],
+    ("forge", "x" * 2_000_000, None),
+    # Python that is broken into may give the runner anything
+    *[("raw", line, None) for line in ('{"fatal": "' + "x" * 5000 + '"}', "no JSON", "")],
+    # as lists, a few megabytes would be hundreds of them in the host
+    *[
+        ("raw", '{"error": false, "x": [' + part * 250_000 + "0]}", "it returned no result")
+        for part in ("[],", "{},", "0,")
     ],
-    ids=range(16),
-)
-def test_answers_that_are_none_end_the_process(
-    process: Process, act: str, answer: str, message: str | None
-) -> None:
+    # JavaScript that was tampered with may make the runner write any JSON
+    *[
+        ("json", line, "it returned no result")
+        for line in ("5", '"fatal"', '["fatal"]', "null", "undefined")
+    ],
+], ids=range(16))  # fmt: skip
+def test_invalid_answers(process: Process, act: str, answer: str, message: str | None) -> None:
     with pytest.raises(Ended, match=message) as caught:
         _act(process, act, answer)
     assert len(str(caught.value)) < 1000
@@ -159,20 +153,12 @@ def test_results_that_are_deep_are_read_or_refused(process: Process, depth: int)
         assert answer["text"] == ""
 
 
-@pytest.mark.parametrize(
-    ("act", "seconds", "message"),
-    [
-        ("spin", 0.2, "it ran longer"),
-        ("wait", 0.2, "it ran longer"),
-        ("nothing", 30, "nothing is left"),
-        ("heap", 30, "memory limit"),
-        ("memory", 30, "memory limit"),
-        ("exit", 30, "the Python process ended"),
-    ],
-)
-def test_what_ends_the_process_is_told(
-    process: Process, act: str, seconds: float, message: str
-) -> None:
+@pytest.mark.parametrize(("act", "seconds", "message"), [
+    ("spin", 0.2, "it ran longer"), ("wait", 0.2, "it ran longer"),
+    ("nothing", 30, "nothing is left"), ("heap", 30, "memory limit"),
+    ("memory", 30, "memory limit"), ("exit", 30, "the Python process ended"),
+])  # fmt: skip
+def test_what_ends_the_process(process: Process, act: str, seconds: float, message: str) -> None:
     node = _node_of(process)
     with pytest.raises(Ended, match=message):
         _act(process, act, seconds=seconds)
@@ -244,18 +230,14 @@ def _supervisor_of(folder: Path, monkeypatch: pytest.MonkeyPatch, old: str, new:
     monkeypatch.setattr(process_module, "_HERE", folder)
 
 
-def test_nothing_is_run_without_a_filter(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_filter_no_run(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _supervisor_of(tmp_path, monkeypatch, "_FILTER = 2", "_FILTER = 99")
     with pytest.raises(ServiceUnavailable, match="cannot isolate a process") as caught:
         Process(folder, BOUNDS, Cancellation())
     assert "seccomp" in str(caught.value.hint)
 
 
-def test_without_landlock_the_other_walls_stand(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_landlock(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _supervisor_of(tmp_path, monkeypatch, "if version < 1:", "if version:")
     with _started(folder) as process:
         assert _act(process, "file", "/etc/passwd") == (True, "ERR_ACCESS_DENIED")
@@ -288,9 +270,7 @@ def test_it_ends_with_a_host_that_is_killed(folder: Path) -> None:
     wait_until_ended(parent)
 
 
-def test_it_ends_with_a_python_that_lacks_pidfd_open(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pidfd_open(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As those do that were made with the headers of an old kernel."""
     monkeypatch.delattr(os, "pidfd_open", raising=False)
     with _started(folder) as process:

@@ -111,8 +111,7 @@ def test_the_filter_refuses(findings: Mapping[str, Any], act: str) -> None:
 
 
 def _has_landlock() -> bool:
-    libc = ctypes.CDLL(None)
-    return bool(libc.syscall(444, None, ctypes.c_size_t(0), 1) >= 1)
+    return bool(ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1) >= 1)
 
 
 @pytest.mark.skipif(not can_run() or not _has_landlock(), reason="this kernel has no Landlock")

@@ -170,7 +170,7 @@ def test_names_that_would_change_the_address(vertex: MakeVertex, setting: str, n
 
 
 def test_it_says_what_it_lacks(vertex: MakeVertex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genai_vendor_gemini.vertex.find_spec", lambda name: None)
+    monkeypatch.setattr("genai_vendor_gemini.gemini.find_spec", lambda name: None)
     with pytest.raises(errors.NoRoute, match=r"google-auth is not installed: .*\[vertex\]"):
         ask(vertex(), "gemini-3.8-flash@vertex")
     monkeypatch.delenv("GOOGLE_CLOUD_PROJECT")

@@ -9,8 +9,7 @@ from typing import Any, get_args
 from unittest.mock import ANY
 
 import pytest
-from genai_vendor_mock import MockProvider, ScriptedReply, Settings
-from genai_vendor_mock.script import Fault
+from genai_vendor_mock import Fault, MockProvider, ScriptedReply, Settings
 
 from genai_host import Answer, Config, Event, TurnLimits, errors
 from genai_host.api import Cancellation, ProviderReply, ProviderRequest, Services
