@@ -196,15 +196,12 @@ def test_a_wrong_row_fails_alone(serve: Serve) -> None:
     assert lines == [f"line {number}:"[:7] for number in (1, 2, 3, 4, 6, 7, 9)]
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "body", "kind"),
-    [
-        ("/v1/completions", {"model": "fake", "prompt": "hi"}, "text_completion"),
-        ("/v1/embeddings", {"model": "fake-embed", "input": "hi"}, "list"),
-        ("/v1/responses", {"model": "fake", "input": "hi"}, "response"),
-        ("/chat/completions", {"model": "fake", "messages": [HI]}, "chat.completion"),  # of Azure
-    ],
-)
+@pytest.mark.parametrize(("endpoint", "body", "kind"), [
+    ("/v1/completions", {"model": "fake", "prompt": "hi"}, "text_completion"),
+    ("/v1/embeddings", {"model": "fake-embed", "input": "hi"}, "list"),
+    ("/v1/responses", {"model": "fake", "input": "hi"}, "response"),
+    ("/chat/completions", {"model": "fake", "messages": [HI]}, "chat.completion"),  # of Azure
+])  # fmt: skip
 def test_other_endpoints(serve: Serve, endpoint: str, body: Any, kind: str) -> None:
     client = serve()
     row = {"custom_id": "a", "method": "POST", "url": endpoint, "body": body}
@@ -215,23 +212,16 @@ def test_other_endpoints(serve: Serve, endpoint: str, body: Any, kind: str) -> N
     assert [line["response"]["body"]["object"] for line in lines] == [kind] * 2
 
 
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [
-        ({"input_file_id": "file_0"}, "input_file_id"),
-        ({"input_file_id": None}, "input_file_id"),
-        ({"endpoint": "/v1/nothing"}, "endpoint"),
-        ({"endpoint": "/files"}, "endpoint"),
-        ({"endpoint": None}, "endpoint"),
-        ({"completion_window": "1h"}, "completion_window"),
-        ({"metadata": {"a": 1}}, "metadata"),
-        ({"output_expires_after": {"anchor": "created_at"}}, "output_expires_after.seconds"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "param"), [
+    ({"input_file_id": "file_0"}, "input_file_id"), ({"input_file_id": None}, "input_file_id"),
+    ({"endpoint": "/v1/nothing"}, "endpoint"), ({"endpoint": "/files"}, "endpoint"),
+    ({"endpoint": None}, "endpoint"), ({"completion_window": "1h"}, "completion_window"),
+    ({"metadata": {"a": 1}}, "metadata"),
+    ({"output_expires_after": {"anchor": "created_at"}}, "output_expires_after.seconds"),
+])  # fmt: skip
 def test_an_invalid_request_creates_no_batch(serve: Serve, fields: Any, param: str) -> None:
     client = serve()
-    reply = client.create(chat("a", "x"), **fields)
-    assert reply["error"]["param"] == param
+    assert client.create(chat("a", "x"), **fields)["error"]["param"] == param
     assert client.get("/batches")["data"] == []
 
 
@@ -264,8 +254,7 @@ def test_batches_belong_to_their_user(serve: Serve) -> None:
     for method, path in (("GET", ""), ("POST", "/cancel")):
         assert bob.ask(method, f"/batches/{first['id']}{path}").status_code == 404
     assert bob.ask("GET", f"/files/{first['output_file_id']}").status_code == 404
-    reply = bob.create(input_file_id=first["input_file_id"])
-    assert reply["error"]["param"] == "input_file_id"
+    assert bob.create(input_file_id=first["input_file_id"])["error"]["param"] == "input_file_id"
 
 
 def test_the_budget_of_a_user_holds_for_the_rows(serve: Serve) -> None:
@@ -450,9 +439,7 @@ def test_a_batch_that_kills_its_workers(serve: Serve, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("path", ["/batches/{id}", "/batches"])
-def test_a_batch_that_was_not_submitted_is_submitted_when_it_is_read(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch, path: str
-) -> None:
+def test_reading_submits_a_batch(serve: Serve, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     """Its server was killed between the two."""
     by_hand = ByHand(monkeypatch)
     client = serve(reverses)

@@ -19,26 +19,7 @@ from genai_batch.batch import Batch, BatchProgress
 from genai_batch.journal import BatchJournal
 from genai_batch.work import RETRY_POLICY, Task
 
-from genai_host import Host
-from genai_host.api import (
-    Citation,
-    Completion,
-    ExecutorType,
-    Message,
-    NoSettings,
-    Text,
-    Tool,
-    ToolCall,
-    ToolContext,
-)
-from genai_host.errors import (
-    AuthenticationFailed,
-    ConfigurationError,
-    Conflict,
-    LimitExceeded,
-    RateLimited,
-    ValidationError,
-)
+from genai_host import Host, api, errors
 from genai_host.store import Store
 from genai_host_testing import FakeModel, InlinePlugin, ManualClock
 from genai_host_testing.fake_model import RecordedPrompt
@@ -183,7 +164,7 @@ def test_lines_of_openais_batches(make_host: MakeHost, fake: FakeModel, files: F
 def test_failures_are_asked_again(make_host: MakeHost, fake: FakeModel, files: Files) -> None:
     files.write("a", "b", "c")
     files.rows.write_text(files.rows.read_text() + "{\n", encoding="utf-8")
-    fake.faults[1] = AuthenticationFailed("the key is wrong")
+    fake.faults[1] = errors.AuthenticationFailed("the key is wrong")
     host = make_host(fake=fake)
     done = files.run(host, concurrency=1)
     assert (done.done, done.failed) == (4, 2)
@@ -199,10 +180,12 @@ def test_failures_are_asked_again(make_host: MakeHost, fake: FakeModel, files: F
 def test_some_failures_are_tried_again(make_host: MakeHost, fake: FakeModel, files: Files) -> None:
     files.write("a")
     host = make_host(fake=fake, patience=RETRY_POLICY)
-    fake.faults = {number: RateLimited("slowly", retry_after=0.001) for number in range(3)}
+    fake.faults = {number: errors.RateLimited("slowly", retry_after=0.001) for number in range(3)}
     assert files.run(host).failed == 0
     assert fake.calls == 4
-    fake.faults = {number: RateLimited("slowly", retry_after=0.001) for number in range(4, 8)}
+    fake.faults = {
+        number: errors.RateLimited("slowly", retry_after=0.001) for number in range(4, 8)
+    }
     files.results.unlink()
     assert files.run(host).failed == 1
     assert fake.calls == 8
@@ -210,19 +193,23 @@ def test_some_failures_are_tried_again(make_host: MakeHost, fake: FakeModel, fil
 
 @pytest.mark.part
 @pytest.mark.parametrize("record", [False, True])
-def test_tools_of_a_row_run_once_while_its_calls_are_tried_again(
+def test_tools_of_a_row_run_once(
     make_host: MakeHost, files: Files, store: Store, record: bool
 ) -> None:
     sent: list[str] = []
 
-    def send(arguments: Mapping[str, Any], run: ToolContext) -> str:
+    def send(arguments: Mapping[str, Any], run: api.ToolContext) -> str:
         sent.append("mail")
         return "sent"
 
-    call = Completion(Message("assistant", [ToolCall("1", "send", {})]), finish="tool_calls")
+    call = api.Completion(
+        api.Message("assistant", [api.ToolCall("1", "send", {})]), finish="tool_calls"
+    )
     fake = FakeModel(lambda prompt: "done" if prompt.messages[-1].role == "tool" else call)
-    fake.faults = {number: RateLimited("slowly", retry_after=0.001) for number in range(1, 5)}
-    tools = InlinePlugin(tools=[Tool("send", "Sends.", send, {"type": "object"})])
+    fake.faults = {
+        number: errors.RateLimited("slowly", retry_after=0.001) for number in range(1, 5)
+    }
+    tools = InlinePlugin(tools=[api.Tool("send", "Sends.", send, {"type": "object"})])
     files.write("a")
     host = make_host(
         fake=fake, agent=genai_feature_agent, tools=tools, store=store, patience=RETRY_POLICY
@@ -234,11 +221,11 @@ def test_tools_of_a_row_run_once_while_its_calls_are_tried_again(
 def test_it_stops_before_a_call_that_costs_too_much(make_host: MakeHost, files: Files) -> None:
     files.write(*map(str, range(9)))
     host, prices, task = sold(make_host)
-    with pytest.raises(LimitExceeded, match="3 of 9 rows done"):
+    with pytest.raises(errors.LimitExceeded, match="3 of 9 rows done"):
         files.run(host, task, concurrency=1, max_cost=1.5)
     assert prices.calls == 3
     assert not files.results.exists()
-    with pytest.raises(LimitExceeded):
+    with pytest.raises(errors.LimitExceeded):
         files.run(host, task, concurrency=1, max_cost=1.5)
     assert prices.calls == 3
     done = files.run(host, task, max_cost=100)
@@ -250,7 +237,7 @@ def test_rows_in_progress_count_for_the_cost(make_host: MakeHost, files: Files) 
     """What is under way when the bound is reached would be paid for as well."""
     files.write(*map(str, range(40)))
     host, prices, task = sold(make_host)
-    with pytest.raises(LimitExceeded, match="5 of 40 rows done"):
+    with pytest.raises(errors.LimitExceeded, match="5 of 40 rows done"):
         files.run(host, task, concurrency=16, max_cost=2.5)
     assert prices.calls == 5
 
@@ -266,8 +253,7 @@ def test_what_was_interrupted_goes_on(make_host: MakeHost, fake: FakeModel, file
     with pytest.raises(KeyboardInterrupt):
         files.run(host, concurrency=1, on_progress=tell)
     before = prompt_counts(fake)
-    done = files.run(host, concurrency=1)
-    assert done.before == 20
+    assert files.run(host, concurrency=1).before == 20
     assert [each["text"] for each in files.read()] == [f"<row {n}>" for n in range(50)]
     assert sum(prompt_counts(fake).values()) <= 51  # one was under way
     assert sum(before.values()) in (20, 21)
@@ -299,26 +285,29 @@ def test_another_batch_is_no_match(make_host: MakeHost, fake: FakeModel, files: 
     files.write("a", {})
     host = make_host(fake=fake)
     files.run(host)  # a row failed: the journal stays
-    with pytest.raises(ConfigurationError, match="another batch"):
+    with pytest.raises(errors.ConfigurationError, match="another batch"):
         files.run(host, Task(model="fake", parameters={"temperature": 1}))
     files.write("b")
-    with pytest.raises(ConfigurationError, match="another batch"):
+    with pytest.raises(errors.ConfigurationError, match="another batch"):
         files.run(host)
 
 
 def test_an_output_is_not_overwritten(make_host: MakeHost, fake: FakeModel, files: Files) -> None:
     files.write("a")
     files.results.write_text("mine", encoding="utf-8")
-    with pytest.raises(ConfigurationError, match="already exists"):
+    with pytest.raises(errors.ConfigurationError, match="already exists"):
         files.run(make_host(fake=fake))
     assert files.results.read_text(encoding="utf-8") == "mine"
+    files.rows.write_text("a,b\n", encoding="utf-8")
+    with pytest.raises(errors.ValidationError):  # of the source
+        files.run(make_host(fake=fake), overwrite=True)
+    assert files.results.read_text(encoding="utf-8") == "mine"
+    files.write("a")
     files.run(make_host(fake=fake), overwrite=True)
     assert [each["text"] for each in files.read()] == ["<a>"]
 
 
-def test_overwriting_discards_earlier_results(
-    make_host: MakeHost, fake: FakeModel, files: Files
-) -> None:
+def test_overwriting_discards_results(make_host: MakeHost, fake: FakeModel, files: Files) -> None:
     host = make_host(fake=fake)
     files.write("a", {})
     files.run(host)
@@ -327,29 +316,17 @@ def test_overwriting_discards_earlier_results(
     assert [each["text"] for each in files.read()] == ["<b>"]
 
 
-def test_an_invalid_source_keeps_the_output_to_overwrite(make_host: MakeHost, files: Files) -> None:
-    files.rows.write_text("a,b\n", encoding="utf-8")
-    files.results.write_text("mine", encoding="utf-8")
-    with pytest.raises(ValidationError):
-        files.run(make_host(), overwrite=True)
-    assert files.results.read_text(encoding="utf-8") == "mine"
-
-
-def test_a_running_batch_is_not_overwritten(
-    make_host: MakeHost, fake: FakeModel, files: Files
-) -> None:
+def test_running_batch_is_kept(make_host: MakeHost, fake: FakeModel, files: Files) -> None:
     files.write("a")
     journal = Batch(make_host(), files.rows, files.results).journal_path
     with BatchJournal(journal, {"rows": "", "task": {}}, ManualClock()):
         before = journal.read_bytes()
-        with pytest.raises(Conflict, match="another process"):
+        with pytest.raises(errors.Conflict, match="another process"):
             files.run(make_host(fake=fake), overwrite=True)
         assert journal.read_bytes() == before
 
 
-def test_an_output_that_is_a_link_stays_one(
-    make_host: MakeHost, fake: FakeModel, files: Files
-) -> None:
+def test_output_link_stays_a_link(make_host: MakeHost, fake: FakeModel, files: Files) -> None:
     files.write("a")
     target = files.rows.with_name("target.jsonl")
     target.write_text("old", encoding="utf-8")
@@ -359,30 +336,27 @@ def test_an_output_that_is_a_link_stays_one(
     assert json.loads(target.read_text(encoding="utf-8"))["text"] == "<a>"
 
 
-def test_what_is_not_a_file_is_not_overwritten(make_host: MakeHost, files: Files) -> None:
-    files.write("a")
-    files.results.symlink_to(os.devnull)
-    with pytest.raises(ConfigurationError, match="is not a file"):
-        files.run(make_host(), Task(), overwrite=True)
-    assert files.results.is_symlink()
-
-
-@pytest.mark.parametrize("output", ["in.jsonl", "link.jsonl"])
-def test_the_source_is_not_overwritten(
-    make_host: MakeHost, fake: FakeModel, files: Files, output: str
+@pytest.mark.parametrize(("output", "to", "message"), [
+    ("in.jsonl", "", "would replace the input"),
+    ("link", "in.jsonl", "would replace the input"), ("link", os.devnull, "is not a file"),
+])  # fmt: skip
+def test_source_is_kept(
+    make_host: MakeHost, files: Files, output: str, to: str, message: str
 ) -> None:
     files.write("a")
     before = files.rows.read_bytes()
-    files.rows.with_name("link.jsonl").symlink_to(files.rows)
     same = Files(files.rows, files.rows.with_name(output))
-    with pytest.raises(ConfigurationError, match="would replace the input"):
-        same.run(make_host(fake=fake), overwrite=True)
+    if to:
+        same.results.symlink_to(files.rows.parent / to)
+    with pytest.raises(errors.ConfigurationError, match=message):
+        same.run(make_host(), overwrite=True)
     assert files.rows.read_bytes() == before
+    assert same.results.is_symlink() is bool(to)
 
 
 def test_a_file_without_rows_and_an_empty_one(make_host: MakeHost, files: Files) -> None:
     files.rows.write_text("a,b\n", encoding="utf-8")
-    with pytest.raises(ValidationError):
+    with pytest.raises(errors.ValidationError):
         files.run(make_host(), Task())
     files.rows.write_text("", encoding="utf-8")
     assert files.run(make_host(), Task()).rows == 0
@@ -404,9 +378,7 @@ class TestRecorded:
         ids = [each["conversation"] for each in files.read()]
         assert [host.conversation(id).history[0].text for id in ids] == ["a", "b"]
 
-    def test_what_was_answered_is_not_asked_again(
-        self, make_host: MakeHost, files: Files, store: Store
-    ) -> None:
+    def test_answered_rows_are_kept(self, make_host: MakeHost, files: Files, store: Store) -> None:
         """The process was killed after the answer was on record, before the journal had it."""
         files.write("a", "b")
         host, prices, task = sold(make_host, store=store)
@@ -420,11 +392,9 @@ class TestRecorded:
         assert [e["conversation"] for e in again] == [e["conversation"] for e in first]
         assert (prices.calls, done.cost) == (2, 1.0)
 
-    def test_rows_have_the_pages_that_they_cite(
-        self, make_host: MakeHost, files: Files, store: Store
-    ) -> None:
-        said = Text("cold", citations=[Citation("https://a.example", "A", end=4)])
-        model = FakeModel(lambda prompt: Completion(Message("assistant", said)))
+    def test_rows_have_cited_pages(self, make_host: MakeHost, files: Files, store: Store) -> None:
+        said = api.Text("cold", citations=[api.Citation("https://a.example", "A", end=4)])
+        model = FakeModel(lambda prompt: api.Completion(api.Message("assistant", said)))
         host = make_host(fake=model, store=store)
         files.write("a")
         for _ in range(2):  # the second time from the conversation
@@ -434,9 +404,7 @@ class TestRecorded:
             files.results.unlink()
         assert len(model.prompts) == 1
 
-    def test_interrupted_row_resumes_its_conversation(
-        self, make_host: MakeHost, files: Files, store: Store
-    ) -> None:
+    def test_row_is_resumed(self, make_host: MakeHost, files: Files, store: Store) -> None:
         files.write("a")
         fails = True
 
@@ -457,16 +425,16 @@ class TestRecorded:
 
 class TestExecutors:
     def plugin(self) -> InlinePlugin:
-        pool = ExecutorType("pool", NoSettings, lambda settings: ThreadPoolExecutor(2))
+        pool = api.ExecutorType("pool", api.NoSettings, lambda settings: ThreadPoolExecutor(2))
         return InlinePlugin(executors=[pool])
 
     def test_one_of_a_plugin_is_found_by_its_name(self, make_host: MakeHost) -> None:
         host = make_host(mine=self.plugin())
         with host.open_executor("pool", {}) as executor:
             assert executor.submit(int, "3").result() == 3
-        with pytest.raises(ConfigurationError, match="unknown executor 'poll'"):
+        with pytest.raises(errors.ConfigurationError, match="unknown executor 'poll'"):
             host.open_executor("poll", {})
-        with pytest.raises(ConfigurationError, match="nothing"):
+        with pytest.raises(errors.ConfigurationError, match="nothing"):
             host.open_executor("pool", {"nothing": 1})
 
     def test_rows_are_done_by_it(self, files: Files, make_host: MakeHost) -> None:
@@ -479,13 +447,9 @@ class TestExecutors:
 
     @pytest.mark.parametrize("opened", [True, False])
     def test_one_that_completes_nothing_is_named(
-        self,
-        files: Files,
-        make_host: MakeHost,
-        clock: ManualClock,
-        monkeypatch: pytest.MonkeyPatch,
-        opened: bool,
-    ) -> None:
+        self, files: Files, make_host: MakeHost, clock: ManualClock,
+        monkeypatch: pytest.MonkeyPatch, opened: bool,
+    ) -> None:  # fmt: skip
         futures: list[Future[Any]] = []
 
         class Silent(Executor):
@@ -501,7 +465,7 @@ class TestExecutors:
         warned: list[str] = []
         monkeypatch.setattr(batch_module._log, "warning", warn)
         files.write("hi")
-        silent = ExecutorType("silent", NoSettings, lambda settings: Silent())
+        silent = api.ExecutorType("silent", api.NoSettings, lambda settings: Silent())
         host = make_host(mine=InlinePlugin(executors=[silent]), clock=clock)
         executor = host.open_executor("silent", {}) if opened else Silent()
         done = files.run(host, Task(provider="mock"), executor=executor)

@@ -103,7 +103,7 @@ def test_a_full_disk_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.Mon
         assert list(journal.results()) == [(1, RESULTS[0]), (3, RESULTS[2])]
 
 
-def test_results_are_synced_to_the_disk_after_a_second(
+def test_results_are_synced(
     tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[int] = []
@@ -176,29 +176,19 @@ def test_a_pipe_or_a_device_has_no_rows(tmp_path: Path) -> None:
             survey(file)
 
 
-@pytest.mark.parametrize(
-    ("line", "why"),
-    [
-        (b"{", "invalid JSON"),
-        (b"\xff", "invalid JSON"),
-        (b"3", "not an object"),
-        (b"null", "not an object"),
-        (b"{}", "prompt is missing"),
-        (b'""', "prompt is missing"),
-        (b'{"prompt": 3}', "prompt"),
-        (b'{"prompt": "a", "promt": "b"}', "promt"),
-        (b'{"prompt": "a", "parameters": []}', "parameters"),
-        (b'{"custom_id": "a", "url": "/v1/files", "body": {}}', "not supported"),
-        (b'{"custom_id": "a", "url": "/v1/chat/completions"}', "body"),
-        (
-            b'{"custom_id": "a", "url": "/v1/chat/completions", "body": {"stream": true}}',
-            "without stream",
-        ),
-        (b"[" * 5_000, "invalid JSON"),
-        (b"[" * 100_000, "more than 9000 values"),
-        (b'{"prompt": "a", "parameters": {"x": ' + b"[" * 200 + b"]" * 200 + b"}}", "deep"),
-    ],
-)
+@pytest.mark.parametrize(("line", "why"), [
+    (b"{", "invalid JSON"), (b"\xff", "invalid JSON"), (b"3", "not an object"),
+    (b"null", "not an object"), (b"{}", "prompt is missing"), (b'""', "prompt is missing"),
+    (b'{"prompt": 3}', "prompt"), (b'{"prompt": "a", "promt": "b"}', "promt"),
+    (b'{"prompt": "a", "parameters": []}', "parameters"),
+    (b'{"custom_id": "a", "url": "/v1/files", "body": {}}', "not supported"),
+    (b'{"custom_id": "a", "url": "/v1/chat/completions"}', "body"),
+    (b'{"custom_id": "a", "url": "/v1/chat/completions", "body": {"stream": true}}',
+     "without stream"),
+    (b"[" * 5_000, "invalid JSON"),
+    (b"[" * 100_000, "more than 9000 values"),
+    (b'{"prompt": "a", "parameters": {"x": ' + b"[" * 200 + b"]" * 200 + b"}}", "deep"),
+])  # fmt: skip
 def test_what_is_wrong_is_told_of_its_line_alone(tmp_path: Path, line: bytes, why: str) -> None:
     first, wrong, last = rows(tmp_path, "a", line, "b")
     assert why in wrong.wrong

@@ -120,9 +120,7 @@ def test_workers_that_do_not_respond_are_an_error(monkeypatch: pytest.MonkeyPatc
     os.close(write_end)
 
 
-def test_a_local_cluster_that_cannot_be_started_is_an_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_local_cluster_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     from genai_dask import cluster
 
     monkeypatch.setattr(cluster, "LocalCluster", Mock(side_effect=OSError("no more processes")))

@@ -180,9 +180,7 @@ def answers_of_cluster(
     return answers
 
 
-def test_item_2_a_worker_of_a_cluster_of_this_machine_is_killed(
-    service: FakeService, counting: Counting, source: Path
-) -> None:
+def test_item_2_killed_local_worker(service: FakeService, counting: Counting, source: Path) -> None:
     with batch(source, *CLUSTER) as running:
         assert counting.is_full.wait(60)
         os.kill(workers_of(running.pid)[0], signal.SIGKILL)
@@ -194,7 +192,7 @@ def test_item_2_a_worker_of_a_cluster_of_this_machine_is_killed(
     assert counting.asked.total() == ROWS + THREADS
 
 
-def test_a_command_that_is_interrupted_ends_its_cluster_and_goes_on(
+def test_interrupted_command_goes_on(
     service: FakeService, counting: Counting, source: Path
 ) -> None:
     with batch(source, *CLUSTER) as running:

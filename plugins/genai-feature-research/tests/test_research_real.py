@@ -26,11 +26,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.weights, pytest.mark.timeout(600)]
 def host(make_local_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> Host:
     monkeypatch.setenv("GENAI_TOOLS_CORPUS", str(DOCS))
     plugins = {
-        "research": genai_feature_research,
-        "corpus": genai_search_corpus,
-        "pages": genai_tools_pages,
-        "wordlist": genai_vendor_wordlist,
-    }
+        "research": genai_feature_research, "corpus": genai_search_corpus,
+        "pages": genai_tools_pages, "wordlist": genai_vendor_wordlist,
+    }  # fmt: skip
     return make_local_host(plugins=plugins, window=4096)
 
 

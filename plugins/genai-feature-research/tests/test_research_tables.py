@@ -48,9 +48,7 @@ def rows_of(table: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("form", [records, columns, indexed, frame])
-def test_item_1_tables_come_back_in_their_form_with_the_new_rows(
-    scene: Scene, form: Callable[[list[dict[str, Any]]], Any]
-) -> None:
+def test_item_1_tables_come_back(scene: Scene, form: Callable[[list[dict[str, Any]]], Any]) -> None:
     history, known = form(SAID), form(KNOWN)
     before = copy.deepcopy((history, known))
     result = scene.ask(conversation_history=history, search_history=known)
@@ -101,28 +99,19 @@ def test_item_9_empty_histories_work(scene: Scene, history: Any) -> None:
 HISTORY, FACTS = "conversation_history", "search_history"
 SHORT = [SAID[0], {**SAID[1], "ada_search": [1.0] * 3}]
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({}, "$.input_text"),
-    ({"input_text": " "}, "$.input_text"),
-    ({"input_text": 7}, "$.input_text"),
-    ({"input_text": "hi", "inputs": 1}, "$.inputs"),
-    ({HISTORY: 7}, f"$.{HISTORY}"),
-    ({HISTORY: [7]}, f"$.{HISTORY}[0]"),
+    ({}, "$.input_text"), ({"input_text": " "}, "$.input_text"),
+    ({"input_text": 7}, "$.input_text"), ({"input_text": "hi", "inputs": 1}, "$.inputs"),
+    ({HISTORY: 7}, f"$.{HISTORY}"), ({HISTORY: [7]}, f"$.{HISTORY}[0]"),
     ({HISTORY: [{"text": "a", "ada_search": []}]}, f"$.{HISTORY}.text_length"),
     ({HISTORY: {"text": ["a"], "text_length": [1]}}, f"$.{HISTORY}.ada_search"),
     ({HISTORY: [SAID[0], {"text": "a", "text_length": 1}]}, f"$.{HISTORY}[1].ada_search"),
-    (
-        {HISTORY: {"text": ["a", "b"], "text_length": [1], "ada_search": [[1]]}},
-        f"$.{HISTORY}.text_length",
-    ),
-    (
-        {HISTORY: {"text": {"0": "a"}, "text_length": {"1": 1}, "ada_search": {}}},
-        f"$.{HISTORY}.text_length",
-    ),
+    ({HISTORY: {"text": ["a", "b"], "text_length": [1], "ada_search": [[1]]}},
+     f"$.{HISTORY}.text_length"),
+    ({HISTORY: {"text": {"0": "a"}, "text_length": {"1": 1}, "ada_search": {}}},
+     f"$.{HISTORY}.text_length"),
     ({HISTORY: [{**SAID[0], "text_length": 3}]}, f"$.{HISTORY}[0].text_length"),
-    (
-        {HISTORY: [{"text": "a", "text_length": True, "ada_search": []}]},
-        f"$.{HISTORY}[0].text_length",
-    ),
+    ({HISTORY: [{"text": "a", "text_length": True, "ada_search": []}]},
+     f"$.{HISTORY}[0].text_length"),
     ({HISTORY: [{**SAID[0], "text": 7}]}, f"$.{HISTORY}[0].text"),
     ({HISTORY: SHORT}, f"$.{HISTORY}[1].ada_search"),
     ({HISTORY: columns(SHORT)}, f"$.{HISTORY}.ada_search[1]"),
@@ -150,13 +139,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"keep_entries": 1}, "$.keep_entries"),
     ({"model": "gpt-1"}, "$.model"),
     ({"region": "zz-zz"}, "$.region"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("body", "path"), WRONG)
-def test_item_1_what_is_wrong_is_refused_with_its_place(
-    scene: Scene, body: dict[str, Any], path: str
-) -> None:
+def test_item_1_what_is_wrong_is_refused(scene: Scene, body: dict[str, Any], path: str) -> None:
     request = body if path.startswith("$.input") else {"input_text": "hi", **body}
     with pytest.raises(ValidationError) as caught:
         scene.assistant().answer(request)
@@ -184,8 +171,7 @@ def test_item_1_a_table_with_vectors_of_another_size_is_embedded_anew(scene: Sce
 
 
 def test_item_1_rows_without_a_vector_get_one(scene: Scene) -> None:
-    rows = [SAID[0], {**SAID[1], "ada_search": []}]
-    result = scene.ask(conversation_history=rows)
+    result = scene.ask(conversation_history=[SAID[0], {**SAID[1], "ada_search": []}])
     assert result["conversation_history"][1]["ada_search"] == SAID[1]["ada_search"]
     assert result["warnings"] == []
 

@@ -59,8 +59,7 @@ class TestCancelling:
 
     def test_a_feature_ends(self, scripted: MakeHost, version: str) -> None:
         host = scripted(ScriptedReply("late", fault="hang"))
-        service = service_of(host, model="mock")
-        client = McpClient(service, version)
+        client = McpClient(service_of(host, model="mock"), version)
         id = client.begin("tools/call", name="ask_chat", arguments={"message": "hi"})
         provider: Any = host.instances["mock"].provider
         while not provider.requests:
@@ -122,25 +121,18 @@ class TestCancelling:
 
         monkeypatch.setattr(Offer, "begin", begin)
         monkeypatch.setattr(calls_module, "GRACE", 0.0)
-        host = make_host(own=InlinePlugin(tools=[tool("slow")]))
-        endpoint = McpEndpoint(host)
+        endpoint = McpEndpoint(make_host(own=InlinePlugin(tools=[tool("slow")])))
         meta = {f"{OWN}protocolVersion": NEW, f"{OWN}clientCapabilities": {"elicitation": {}}}
         call = {"name": "slow", "arguments": {}, "_meta": meta}
         sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
         headers = {
-            "content-type": "application/json",
-            "accept": "application/json, text/event-stream",
-            "mcp-protocol-version": NEW,
-            "mcp-method": "tools/call",
-            "mcp-name": "slow",
-        }
+            "content-type": "application/json", "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": NEW, "mcp-method": "tools/call", "mcp-name": "slow",
+        }  # fmt: skip
         request = api.RouteRequest(
-            "POST",
-            "/mcp",
-            headers=headers,
-            body=json.dumps(sent).encode(),
+            "POST", "/mcp", headers=headers, body=json.dumps(sent).encode(),
             limits=api.Cancellation(),
-        )
+        )  # fmt: skip
         try:
             reply = endpoint.post(request)
             assert reply.begin is not None
@@ -178,9 +170,7 @@ class TestCancelling:
         assert record.exc_info is not None
         assert str(record.exc_info[1]) == "broken"
 
-    def test_the_place_of_one_is_free_again(
-        self, make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_place_is_free(self, make_client: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
         answer, freed = Calls.answer, threading.Event()
 
         async def answer_and_free(self: Calls, context: Any, params: Any) -> Any:
@@ -264,18 +254,12 @@ class TestApproval:
         used_up = client.ask("tools/call", **call, inputResponses={"approval": ALLOWED})
         assert used_up["code"] == rpc.INVALID_PARAMS
 
-    @pytest.mark.parametrize(
-        "answer",
-        [
-            {"action": "decline"},
-            {"action": "cancel"},
-            {"action": "accept"},
-            {"action": "accept", "content": {"allow": "true"}},
-            {"action": "accept", "content": {"allow": 1}},
-            {"action": "decline", "content": {"allow": True}},
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize("answer", [
+        {"action": "decline"}, {"action": "cancel"}, {"action": "accept"},
+        {"action": "accept", "content": {"allow": "true"}},
+        {"action": "accept", "content": {"allow": 1}},
+        {"action": "decline", "content": {"allow": True}},
+    ], ids=str)  # fmt: skip
     def test_other_answers_refuse_the_call(self, asking: Host, answer: Any) -> None:
         client = McpClient(service_of(asking), NEW, {"elicitation": {}})
         state = client.call("buy")["requestState"]
@@ -317,11 +301,10 @@ class TestApproval:
 
     def test_answers_alone_approve_of_nothing(self, asking: Host) -> None:
         client = McpClient(service_of(asking), NEW, {"elicitation": {}})
-        responses = {"approval": ALLOWED}
-        request = client.ask("tools/call", name="buy", inputResponses=responses)
+        request = client.ask("tools/call", name="buy", inputResponses={"approval": ALLOWED})
         assert request["resultType"] == "input_required"
 
-    def test_calls_do_not_wait_for_ever(
+    def test_expiry(
         self, asking: Host, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(calls_module, "MOST_WAITING", 2)
@@ -346,9 +329,7 @@ class TestApproval:
         assert text(client.receive()["result"]) == "x"
 
     @pytest.mark.parametrize("by", ["client", "clock"])
-    def test_the_human_is_asked_no_longer_once_it_ends(
-        self, asking: Host, clock: ManualClock, by: str
-    ) -> None:
+    def test_nobody_is_asked_once_it_ends(self, asking: Host, clock: ManualClock, by: str) -> None:
         client = McpClient(service_of(asking), OLD, {"elicitation": {}})
         id = client.begin("tools/call", name="buy")
         request = client.receive()
@@ -382,11 +363,9 @@ class TestApproval:
         second = client.ask("tools/call", **call, **yes, requestState=first["requestState"])
         assert '"say": "y"' in second["inputRequests"]["approval"]["params"]["message"]
         result = client.ask(
-            "tools/call",
-            **call,
-            inputResponses={"approval": {"action": "decline"}},
+            "tools/call", **call, inputResponses={"approval": {"action": "decline"}},
             requestState=second["requestState"],
-        )
+        )  # fmt: skip
         assert text(result).startswith("done")
         provider: Any = host.instances["mock"].provider
         request = json.dumps(provider.requests[-1])
@@ -404,9 +383,7 @@ class TestApproval:
         [api.Pause("weather"), api.Pause("approval", {"calls": 5}), api.Pause("approval")],
         ids=str,
     )
-    def test_what_else_a_feature_waits_for_is_not_given(
-        self, make_client: MakeClient, wait: api.Pause[Any]
-    ) -> None:
+    def test_other_pauses(self, make_client: MakeClient, wait: api.Pause[Any]) -> None:
         def respond(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
             yield from wait
             return api.Answer("done")

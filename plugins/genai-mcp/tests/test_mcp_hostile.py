@@ -8,7 +8,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from genai_host.api import Cancellation
 from genai_host.api.cancellation import Registration
 from genai_host.errors import GenaiError, ProviderTimeout, ServiceUnavailable
 from genai_host_testing import InlinePlugin
-from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import Background, MakeHost
 from genai_host_testing.internal.servers import wait_until, wait_until_ended
 
 pytestmark = pytest.mark.process
@@ -114,9 +113,7 @@ def called(source: McpSource, limits: Any = None) -> str:
     return str(output.text)
 
 
-def test_an_old_server_that_does_not_answer_what_it_does_not_know(
-    program: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_old_server_ignores_new_methods(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", 0.5)
     source = program("def refuse(id): pass")
     assert called(source) == "done"
@@ -186,9 +183,7 @@ def called(message):
     assert called(source) == "{} -32600"
 
 
-def test_answers_may_come_in_any_order(
-    program: Program, background: Callable[..., Future[Any]]
-) -> None:
+def test_answers_in_any_order(program: Program, background: Background) -> None:
     source = program("""
 waiting = []
 def called(message):
@@ -203,14 +198,10 @@ def called(message):
     assert [call.result(60) for call in calls] == ["done"] * 3
 
 
-@pytest.mark.parametrize(
-    ("limit", "code", "message"),
-    [
-        ("LARGEST", 'sys.stdout.write("x" * 512)', "a line is longer than 1000 bytes"),
-        ("MOST_UNSOLICITED", 'say({"jsonrpc": "2.0", "method": "x"})', "it wrote too much output"),
-    ],
-    ids=["line", "flood"],
-)
+@pytest.mark.parametrize(("limit", "code", "message"), [
+    ("LARGEST", 'sys.stdout.write("x" * 512)', "a line is longer than 1000 bytes"),
+    ("MOST_UNSOLICITED", 'say({"jsonrpc": "2.0", "method": "x"})', "it wrote too much output"),
+], ids=["line", "flood"])  # fmt: skip
 def test_endless_output_ends_the_session(
     program: Program, monkeypatch: pytest.MonkeyPatch, limit: str, code: str, message: str
 ) -> None:
@@ -219,7 +210,7 @@ def test_endless_output_ends_the_session(
         called(program(f"def called(message):\n    while True:\n        {code}"))
 
 
-def test_one_that_ends_amid_a_call_is_started_anew(
+def test_one_that_ends_amid_a_call(
     program: Program, hosted: Callable[[McpSource], Host], tmp_path: Path
 ) -> None:
     source = program(
@@ -241,41 +232,31 @@ def called(message):
     assert host.call_tool("odd__go").text == "done"
 
 
-def test_killed_idle_server_is_restarted(
-    program: Program, hosted: Callable[[McpSource], Host]
-) -> None:
+def test_killed_server_is_restarted(program: Program, hosted: Callable[[McpSource], Host]) -> None:
     source = program("def called(message): text(message['id'], str(os.getpid()))")
     host = hosted(source)
     first = int(host.call_tool("odd__go").text)
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: not is_alive(source))
-    second = int(host.call_tool("odd__go").text)
-    assert second != first
+    assert int(host.call_tool("odd__go").text) != first
 
 
-@pytest.mark.parametrize(
-    ("end", "message"),
-    [
-        ("sys.exit('no configuration')", "has ended with exit code 1; its last output: no conf"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "odd has ended by signal 9"),
-        ("os.close(1); time.sleep(600)", "odd has ended: it closed its output"),
-    ],
-    ids=["exit", "signal", "closed"],
-)
+@pytest.mark.parametrize(("end", "message"), [
+    ("sys.exit('no configuration')", "has ended with exit code 1; its last output: no conf"),
+    ("os.kill(os.getpid(), signal.SIGKILL)", "odd has ended by signal 9"),
+    ("os.close(1); time.sleep(600)", "odd has ended: it closed its output"),
+], ids=["exit", "signal", "closed"])  # fmt: skip
 def test_one_that_ends_at_once_is_told(
-    program: Program,
-    hosted: Callable[[McpSource], Host],
-    caplog: pytest.LogCaptureFixture,
-    end: str,
-    message: str,
-) -> None:
+    program: Program, hosted: Callable[[McpSource], Host], caplog: pytest.LogCaptureFixture,
+    end: str, message: str,
+) -> None:  # fmt: skip
     with caplog.at_level(logging.WARNING):
         assert hosted(program(end=end)).tools() == {}
     assert message in caplog.text
 
 
-def test_hanging_call_is_cancelled_at_the_server(
-    program: Program, background: Callable[..., Future[Any]], tmp_path: Path
+def test_hanging_call_is_cancelled(
+    program: Program, background: Background, tmp_path: Path
 ) -> None:
     source = program(
         """
@@ -313,9 +294,7 @@ class Awaited(Cancellation):
         return super().on_cancel(wake)
 
 
-def test_listing_can_be_cancelled_if_server_reads_nothing(
-    program: Program, background: Callable[..., Future[Any]]
-) -> None:
+def test_listing_can_be_cancelled(program: Program, background: Background) -> None:
     source = program(end="time.sleep(600)")
     for _ in range(2):
         limits = Awaited()
@@ -326,9 +305,7 @@ def test_listing_can_be_cancelled_if_server_reads_nothing(
             listing.result(60)
 
 
-def test_closing_ends_one_that_does_not_want_to(
-    program: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_closing_ends_it(program: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(stdio, "GRACE", 0.2)
     source = program(
         """
@@ -349,9 +326,7 @@ def is_alive(source: McpSource) -> bool:
     return source._connection is not None and source._connection.alive
 
 
-def test_closing_ends_calls_under_way(
-    program: Program, background: Callable[..., Future[Any]], tmp_path: Path
-) -> None:
+def test_closing_ends_its_calls(program: Program, background: Background, tmp_path: Path) -> None:
     source = program(
         "def called(message): open(os.environ['CALLED'], 'w').close()",
         CALLED=str(tmp_path / "called"),
@@ -368,7 +343,7 @@ def test_closing_ends_calls_under_way(
 
 
 @pytest.mark.parametrize("dies", [True, False])
-def test_exited_server_is_not_signalled(
+def test_exited_is_left_alone(
     program: Program, monkeypatch: pytest.MonkeyPatch, dies: bool
 ) -> None:
     source = program("def called(message): text(message['id'], str(os.getpid()))")
@@ -385,9 +360,7 @@ def test_exited_server_is_not_signalled(
     assert signalled == []
 
 
-def test_it_gets_no_more_of_the_environment_than_it_needs(
-    program: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_environment_is_reduced(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("MINE", "mine")
     source = program(
@@ -451,9 +424,7 @@ def test_a_server_may_have_no_tools(program: Program) -> None:
         assert program("CAPABLE = {}").tools(limits) == []
 
 
-def test_lists_have_pages_but_not_for_ever(
-    program: Program, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_lists_have_some_pages(program: Program, caplog: pytest.LogCaptureFixture) -> None:
     code = """
 def listed(message):
     number = int((message.get("params") or {}).get("cursor") or "0")
@@ -468,9 +439,7 @@ def listed(message):
     assert "more than 100 pages" in caplog.text
 
 
-def test_an_old_server_announces_changes(
-    program: Program, hosted: Callable[[McpSource], Host]
-) -> None:
+def test_old_server_tells_changes(program: Program, hosted: Callable[[McpSource], Host]) -> None:
     host = hosted(
         program("""
 CAPABLE = {"tools": {"listChanged": True}}

@@ -7,7 +7,6 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from typing import Any
 
 import httpx2
@@ -37,6 +36,7 @@ from genai_host_testing.fake_service import (
     reply,
     sse_reply,
 )
+from genai_host_testing.internal.fixtures import Background
 
 pytestmark = pytest.mark.part
 
@@ -156,9 +156,7 @@ def test_a_key_in_the_url_is_not_logged(
 @pytest.mark.parametrize(
     "value", ["sk-1\n", " sk-1", "sk-1\t", "sk\x01-1", "sk\x7f-1", "sk-1\u2028"]
 )
-def test_an_invalid_header_is_not_shown(
-    service: FakeService, monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
+def test_invalid_headers(service: FakeService, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("SHOP_TOKEN", value)
     headers = {"X-Key": "${SHOP_TOKEN}"}
     source = McpSource(McpServer("shop", url=f"{service.url}/mcp", headers=headers))
@@ -210,45 +208,35 @@ def test_what_is_sent(source: McpSource, service: FakeService, shop: Shop) -> No
     assert deleted == (["s1"] if shop.is_old else [])
 
 
-@pytest.mark.parametrize(
-    ("answer", "error", "message"),
-    [
-        (lambda n, r: reply(b"no", 401), AuthenticationFailed, "status 401: no"),
-        (lambda n, r: reply(b"\x1b[1mno", 400), BadRequest, r"status 400: \[1mno"),
-        (lambda n, r: reply(b"", 503), ServiceUnavailable, "status 503: no reason"),
-        (lambda n, r: reply(b"<html>"), BadRequest, "Unexpected content type"),
-        (lambda n, r: json_body(b"[" * 900), MalformedReply, "Failed to parse"),
-        (lambda n, r: json_reply(text(n, "x")["result"]), MalformedReply, "Failed to parse"),
-        (lambda n, r: json_reply([]), MalformedReply, "Failed to parse"),
-        (lambda n, r: json_reply(result(n, None)), MalformedReply, "Failed to parse"),
-        (lambda n, r: json_reply(text(n, "x" * 5000)), MalformedReply, "larger than 4000 bytes"),
-        (lambda n, r: json_body(b"{}", encoding="gzip"), BadRequest, "compressed"),
-        (lambda n, r: reply(status=202), BadRequest, "202 Accepted"),
-        (lambda n, r: reply(status=302, headers={"Location": "http://x"}), BadRequest, "Redirect"),
-        (lambda n, r: sse_reply([b"hi"]), MalformedReply, "Failed to parse"),
-        (lambda n, r: sse_reply([b"", CUT]), IncompleteReply, "without a response"),
-        (
-            lambda n, r: sse_reply([line({"jsonrpc": "2.0", "method": "x"})] * 500),
-            IncompleteReply,
-            "without a response",
+@pytest.mark.parametrize(("answer", "error", "message"), [
+    (lambda n, r: reply(b"no", 401), AuthenticationFailed, "status 401: no"),
+    (lambda n, r: reply(b"\x1b[1mno", 400), BadRequest, r"status 400: \[1mno"),
+    (lambda n, r: reply(b"", 503), ServiceUnavailable, "status 503: no reason"),
+    (lambda n, r: reply(b"<html>"), BadRequest, "Unexpected content type"),
+    (lambda n, r: json_body(b"[" * 900), MalformedReply, "Failed to parse"),
+    (lambda n, r: json_reply(text(n, "x")["result"]), MalformedReply, "Failed to parse"),
+    (lambda n, r: json_reply([]), MalformedReply, "Failed to parse"),
+    (lambda n, r: json_reply(result(n, None)), MalformedReply, "Failed to parse"),
+    (lambda n, r: json_reply(text(n, "x" * 5000)), MalformedReply, "larger than 4000 bytes"),
+    (lambda n, r: json_body(b"{}", encoding="gzip"), BadRequest, "compressed"),
+    (lambda n, r: reply(status=202), BadRequest, "202 Accepted"),
+    (lambda n, r: reply(status=302, headers={"Location": "http://x"}), BadRequest, "Redirect"),
+    (lambda n, r: sse_reply([b"hi"]), MalformedReply, "Failed to parse"),
+    (lambda n, r: sse_reply([b"", CUT]), IncompleteReply, "without a response"),
+    (lambda n, r: sse_reply([line({"jsonrpc": "2.0", "method": "x"})] * 500), IncompleteReply,
+     "without a response"),
+    (
+        lambda n, r: json_reply(
+            {"jsonrpc": "2.0", "id": n, "error": {"code": -5, "message": "sold\nout"}}, 400
         ),
-        (
-            lambda n, r: json_reply(
-                {"jsonrpc": "2.0", "id": n, "error": {"code": -5, "message": "sold\nout"}}, 400
-            ),
-            BadRequest,
-            r"shop returned an error: sold out \(error -5\)",
-        ),
-    ],
-)
+        BadRequest,
+        r"shop returned an error: sold out \(error -5\)",
+    ),
+])  # fmt: skip
 def test_replies_that_cannot_be(
-    source: McpSource,
-    shop: Shop,
-    monkeypatch: pytest.MonkeyPatch,
-    answer: Answer,
-    error: type[GenaiError],
-    message: str,
-) -> None:
+    source: McpSource, shop: Shop, monkeypatch: pytest.MonkeyPatch, answer: Answer,
+    error: type[GenaiError], message: str,
+) -> None:  # fmt: skip
     monkeypatch.setattr(http, "LARGEST", 4000)
     shop.answers["tools/call"] = answer
     with pytest.raises(error) as caught:
@@ -260,25 +248,18 @@ def test_replies_that_cannot_be(
     assert called(source) == "done"
 
 
-@pytest.mark.parametrize(
-    ("reason", "expected"),
-    [
-        ("[Errno -2] Name or service not known", "Name or service not known"),
-        ("[SSL: WRONG_VERSION] wrong version (_ssl.c:1020)", "wrong version"),
-        ("", "ConnectError"),
-    ],
-)
+@pytest.mark.parametrize(("reason", "expected"), [
+    ("[Errno -2] Name or service not known", "Name or service not known"),
+    ("[SSL: WRONG_VERSION] wrong version (_ssl.c:1020)", "wrong version"),
+    ("", "ConnectError"),
+])  # fmt: skip
 def test_reasons_have_no_codes(reason: str, expected: str) -> None:
     assert http.reason_of(httpx2.ConnectError(reason)) == expected
 
 
 @pytest.mark.parametrize("reply_to", [HANG, "events"], ids=["no head", "no events"])
 def test_one_that_hangs_is_given_up(
-    source: McpSource,
-    service: FakeService,
-    shop: Shop,
-    background: Callable[..., Future[Any]],
-    reply_to: Any,
+    source: McpSource, service: FakeService, shop: Shop, background: Background, reply_to: Any
 ) -> None:
     requested = threading.Event()
     cancelled: queue.Queue[Any] = queue.Queue()
@@ -306,9 +287,7 @@ def test_one_that_hangs_is_given_up(
         assert cancelled.get(timeout=60)["requestId"] == calls[-1].json()["id"]
 
 
-def test_closing_ends_calls_under_way(
-    source: McpSource, shop: Shop, background: Callable[..., Future[Any]]
-) -> None:
+def test_closing_ends_its_calls(source: McpSource, shop: Shop, background: Background) -> None:
     requested = threading.Event()
 
     def hang(number: int, request: Received) -> Reply:
@@ -323,9 +302,7 @@ def test_closing_ends_calls_under_way(
         call.result(60)
 
 
-def test_a_call_after_closing_fails_as_closed(
-    source: McpSource, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_call_after_closing_fails(source: McpSource, monkeypatch: pytest.MonkeyPatch) -> None:
     [tool] = source.tools(Cancellation())
     connection = source._connection
     assert connection is not None
@@ -357,18 +334,14 @@ def test_events_come_before_the_answer(source: McpSource, shop: Shop) -> None:
     assert lists == 2
 
 
-def test_a_session_that_is_always_gone_is_told(
-    source: McpSource, service: FakeService, shop: Shop
-) -> None:
+def test_session_is_always_gone(source: McpSource, service: FakeService, shop: Shop) -> None:
     shop.answers["tools/call"] = lambda number, request: json_reply({"error": "gone"}, 404)
     with pytest.raises(ServiceUnavailable if shop.is_old else BadRequest):
         called(source)
     assert shop.sessions == (2 if shop.is_old else 0)
 
 
-def test_one_that_names_its_versions_is_asked_in_one_of_them(
-    source: McpSource, service: FakeService, shop: Shop
-) -> None:
+def test_server_names_versions(source: McpSource, service: FakeService, shop: Shop) -> None:
     def refuse(number: int, request: Received) -> Reply:
         supported = ["2025-11-25"] if shop.is_old else ["2030-01-01"]
         error = {"code": -32022, "message": "Unsupported", "data": {"supported": supported}}

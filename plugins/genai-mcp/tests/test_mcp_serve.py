@@ -11,16 +11,22 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import mcp_types
 import pytest
 from genai_mcp.server.stdio import LARGEST
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 
 from genai_host_testing import make_distribution
+from genai_host_testing.fake_service import FakeService
+from genai_host_testing.internal.servers import TOKEN, configure, serving
+from genai_host_testing.services.openai import chat
 
 from .mcp_clients import META, MODES, buy_with_consent, with_client
 
@@ -99,12 +105,9 @@ class Process:
     def __init__(self, environment: Mapping[str, str], *options: str) -> None:
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(
-            [sys.executable, *arguments(*options)],
-            env=environment,
-            stdin=pipe,
-            stdout=pipe,
+            [sys.executable, *arguments(*options)], env=environment, stdin=pipe, stdout=pipe,
             stderr=pipe,
-        )
+        )  # fmt: skip
         self.errors: queue.Queue[str] = queue.Queue()
         self._reading = threading.Thread(target=self._read_errors, daemon=True)
         self._reading.start()
@@ -179,9 +182,7 @@ def official(environment: Mapping[str, str], *options: str) -> Any:
 
 
 @pytest.mark.parametrize(("mode", "version"), MODES[:2])
-def test_the_official_client_is_served(
-    environment: dict[str, str], mode: str, version: str
-) -> None:
+def test_official_client_is_served(environment: dict[str, str], mode: str, version: str) -> None:
     async def use(client: Client) -> None:
         assert client.protocol_version == version
         assert client.server_info is None or client.server_info.name == "genai-host"
@@ -212,9 +213,7 @@ def test_the_official_client_is_served(
 
 
 @pytest.mark.parametrize(("mode", "version"), MODES[:2])
-def test_the_official_client_asks_its_user(
-    environment: dict[str, str], mode: str, version: str
-) -> None:
+def test_official_client_asks_user(environment: dict[str, str], mode: str, version: str) -> None:
     buy_with_consent(official(environment, "--no-features"), mode)
 
 
@@ -231,9 +230,7 @@ def test_what_it_cannot_ask_is_refused(environment: dict[str, str]) -> None:
 
 
 class TestStrangers:
-    def test_nothing_but_messages_is_on_standard_output(
-        self, start: Callable[..., Process]
-    ) -> None:
+    def test_only_messages_are_on_standard_output(self, start: Callable[..., Process]) -> None:
         process = start("--no-features")
         process.say("a", "tools/call", name="noisy")
         answer = process.receive()
@@ -248,17 +245,13 @@ class TestStrangers:
     def test_garbage_is_answered_and_survived(self, start: Callable[..., Process]) -> None:
         process = start()
         lines = {
-            b"garbage": -32700,
-            b"\xff\xfe": -32700,
-            b"[" * 10_000: -32700,
-            b"5": -32600,
-            b"{}": -32600,
-            b"[]": -32600,
+            b"garbage": -32700, b"\xff\xfe": -32700, b"[" * 10_000: -32700, b"5": -32600,
+            b"{}": -32600, b"[]": -32600,
             b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]': -32600,
             b'{"jsonrpc": "2.0", "id": 1, "method": 5}': -32600,
             b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}': -32600,
             b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}': -32602,
-        }
+        }  # fmt: skip
         for line, code in lines.items():
             process.write(line)
             answer = process.receive()
@@ -280,14 +273,11 @@ class TestStrangers:
         line = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
         start().write_until_it_ends(line * 1000)
 
-    def test_a_client_that_does_not_read_keeps_no_more_calls_than_may_be(
-        self, start: Callable[..., Process]
-    ) -> None:
+    def test_calls_of_a_client_that_reads_nothing(self, start: Callable[..., Process]) -> None:
         process = start()
         for number in range(200):
             process.say(number, "tools/call", name="large")
-        ids = sorted(process.receive()["id"] for _ in range(200))
-        assert ids == list(range(200))
+        assert sorted(process.receive()["id"] for _ in range(200)) == list(range(200))
         assert process.end() == 0
 
     def test_calls_end_with_its_input(self, start: Callable[..., Process]) -> None:
@@ -326,3 +316,33 @@ class TestStrangers:
         process.process.stdout.close()
         process.say(1, "server/discover")
         assert process.end() == 0
+
+
+HEADERS = {"authorization": f"Bearer {TOKEN}"}
+ASKED = {"message": "hi", "model": "remote/m"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="several workers need Unix")
+def test_any_worker_answers(home: Path) -> None:
+    async def use(url: str, mode: Any, version: str) -> None:
+        results: list[str] = []
+
+        async def call() -> None:
+            results.append(str((await client.call_tool("ask_chat", ASKED)).content))
+
+        async with (
+            httpx2.AsyncClient(headers=HEADERS, timeout=60) as http,
+            Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+            anyio.create_task_group() as tasks,
+        ):
+            assert client.protocol_version == version
+            for _ in range(16):  # over several connections, which the workers share
+                tasks.start_soon(call)
+        assert len(results) == 16
+        assert all("done" in each for each in results)
+
+    with FakeService(answer=lambda received: chat("done")) as service:
+        configure(home, service)
+        with serving("--workers", "2") as server:
+            for mode, version in MODES:
+                anyio.run(use, f"{server.url}/mcp", mode, version)

@@ -206,8 +206,7 @@ class TestSessions:
         raw = Raw(place.url)
         assert raw.refused(request("tools/list", "a")) == (400, -32600)
         headers = raw.opened()
-        wrong = {**headers, "mcp-session-id": "other"}
-        assert raw.send(request("tools/list"), wrong)[0] == 404
+        assert raw.send(request("tools/list"), {**headers, "mcp-session-id": "other"})[0] == 404
         other = {**headers, "mcp-protocol-version": "2031-01-01"}
         assert raw.refused(request("tools/list"), other) == (400, -32602)
 
@@ -221,8 +220,7 @@ class TestSessions:
         assert [raw.send(request("ping"), each)[0] for each in (one, two, three)] == [404, 200, 200]
 
     def test_there_is_no_stream_of_its_own(self, place: Place) -> None:
-        raw = Raw(place.url)
-        status, _, headers = raw.send(b"", {"accept": "text/event-stream"}, "GET")
+        status, _, headers = Raw(place.url).send(b"", {"accept": "text/event-stream"}, "GET")
         assert status == 405
         assert headers["allow"] == "DELETE, POST"
 
@@ -249,8 +247,7 @@ class TestSessions:
                 place.go.set()
                 received += b"".join(pieces)
         [data] = [each[6:] for each in received.splitlines() if each.startswith(b"data: ")]
-        answer = json.loads(data)
-        assert answer["result"]["content"] == [{"type": "text", "text": "done"}]
+        assert json.loads(data)["result"]["content"] == [{"type": "text", "text": "done"}]
 
 
 class TestStandingAlone:
@@ -276,25 +273,14 @@ class TestStandingAlone:
             status, answer = raw.alone("tools/list", chosen, meta)
             assert (status, answer["error"]["code"]) == (400, code)
 
-    @pytest.mark.parametrize(
-        "headers",
-        [
-            {"mcp-protocol-version": ""},
-            {"mcp-protocol-version": OLD},
-            {"mcp-method": ""},
-            {"mcp-method": "tools/list"},
-            {"mcp-method": "Tools/Call"},
-            {"mcp-name": ""},
-            {"mcp-name": "look"},
-            {"mcp-name": "=?base64?****?="},
-            {"mcp-name": "mark\xe9"},
-            {"mcp-param-region": "us"},
-            {"mcp-param-region": "eu", "mcp-param-count": "4"},
-            {"mcp-param-region": "eu", "mcp-param-count": ""},
-            {"mcp-param-region": "eu", "mcp-param-count": "x"},
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize("headers", [
+        {"mcp-protocol-version": ""}, {"mcp-protocol-version": OLD}, {"mcp-method": ""},
+        {"mcp-method": "tools/list"}, {"mcp-method": "Tools/Call"}, {"mcp-name": ""},
+        {"mcp-name": "look"}, {"mcp-name": "=?base64?****?="}, {"mcp-name": "mark\xe9"},
+        {"mcp-param-region": "us"}, {"mcp-param-region": "eu", "mcp-param-count": "4"},
+        {"mcp-param-region": "eu", "mcp-param-count": ""},
+        {"mcp-param-region": "eu", "mcp-param-count": "x"},
+    ], ids=str)  # fmt: skip
     def test_headers_say_what_the_body_says(self, place: Place, headers: Any) -> None:
         raw = Raw(place.url)
         call: Any = {"name": "mark", "arguments": {"region": "eu", "count": 3}}
@@ -336,47 +322,28 @@ def leave(raw: Raw, message: Any, headers: Mapping[str, str], place: Place) -> N
 
 
 class TestStrangers:
-    @pytest.mark.parametrize(
-        ("headers", "status"),
-        [
-            ({"origin": "http://evil.example"}, 403),
-            ({"origin": "null"}, 403),
-            ({"origin": "http://[::1"}, 403),
-            ({"origin": "http://localhost.evil.example"}, 403),
-            ({"origin": "http://localhost:5173"}, 404),
-            ({"origin": "http://127.0.0.1"}, 404),
-            ({"origin": "https://[::1]:99"}, 404),
-            ({"content-type": "text/plain"}, 400),
-            ({"content-type": ""}, 400),
-            ({"content-type": "application/json; charset=utf-8"}, 404),
-            ({"accept": "application/json"}, 406),
-            ({"accept": "text/event-stream"}, 406),
-            ({"accept": "*/*"}, 404),
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize(("headers", "status"), [
+        ({"origin": "http://evil.example"}, 403), ({"origin": "null"}, 403),
+        ({"origin": "http://[::1"}, 403), ({"origin": "http://localhost.evil.example"}, 403),
+        ({"origin": "http://localhost:5173"}, 404), ({"origin": "http://127.0.0.1"}, 404),
+        ({"origin": "https://[::1]:99"}, 404), ({"content-type": "text/plain"}, 400),
+        ({"content-type": ""}, 400), ({"content-type": "application/json; charset=utf-8"}, 404),
+        ({"accept": "application/json"}, 406), ({"accept": "text/event-stream"}, 406),
+        ({"accept": "*/*"}, 404),
+    ], ids=str)  # fmt: skip
     def test_foreign_origins_are_refused(self, place: Place, headers: Any, status: int) -> None:
         raw = Raw(place.url)
         assert raw.alone("ping", headers)[0] == status
         if status == 403:
             assert raw.send(b"", {**raw.opened(), **headers}, "DELETE")[0] == 403
 
-    @pytest.mark.parametrize(
-        ("body", "code"),
-        [
-            (b"", -32700),
-            (b"\xff", -32700),
-            (b"[" * 100_000, -32700),
-            (b"5", -32602),
-            (b"{}", -32602),
-            (b'{"jsonrpc": "2.0", "method": 5}', -32602),
-            (b'{"jsonrpc": "2.0", "id": null, "method": "ping"}', -32600),
-            (b'{"jsonrpc": "2.0", "id": 1, "result": {}}', -32600),
-            (b'{"jsonrpc": "2.0", "method": "notifications/x"}', -32600),
-            (b"[]", -32602),
-        ],
-        ids=lambda value: repr(value)[:40],
-    )
+    @pytest.mark.parametrize(("body", "code"), [
+        (b"", -32700), (b"\xff", -32700), (b"[" * 100_000, -32700), (b"5", -32602),
+        (b"{}", -32602), (b'{"jsonrpc": "2.0", "method": 5}', -32602),
+        (b'{"jsonrpc": "2.0", "id": null, "method": "ping"}', -32600),
+        (b'{"jsonrpc": "2.0", "id": 1, "result": {}}', -32600),
+        (b'{"jsonrpc": "2.0", "method": "notifications/x"}', -32600), (b"[]", -32602),
+    ], ids=lambda value: repr(value)[:40])  # fmt: skip
     def test_garbage_is_refused(self, place: Place, body: bytes, code: int) -> None:
         assert Raw(place.url).refused(body) == (400, code)
 
@@ -422,9 +389,7 @@ MESSAGES = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_an_exchange_that_outlives_its_endpoint_closes_its_streams(
-    make_host: MakeHost, begun: bool
-) -> None:
+def test_exchange_closes_streams_after_its_endpoint(make_host: MakeHost, begun: bool) -> None:
     endpoint = McpEndpoint(make_host(mcp=genai_mcp))
     headers = {**HEADERS, "mcp-protocol-version": NEW, "mcp-method": "tools/list"}
     reply: Any = endpoint.post(posted(request("tools/list", _meta=META), headers))
@@ -460,9 +425,7 @@ class TestSeveralWorkers:
             yield f"{server.url}/mcp"
 
     @pytest.mark.parametrize(("mode", "version"), MODES)
-    def test_there_are_no_sessions_and_no_approvals(
-        self, place: str, mode: str, version: str
-    ) -> None:
+    def test_no_sessions_and_no_approvals(self, place: str, mode: str, version: str) -> None:
         async def decide(context: Any, params: Any) -> Any:
             raise AssertionError("the answer may reach another worker")
 
@@ -479,10 +442,8 @@ class TestSeveralWorkers:
 
     def test_none_opens_a_session(self, place: str) -> None:
         options = {
-            "protocolVersion": OLD,
-            "capabilities": {},
-            "clientInfo": {"name": "x", "version": "1"},
-        }
+            "protocolVersion": OLD, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"},
+        }  # fmt: skip
         body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": options}
         reply = requests.post(place, json=body, headers=HEADERS, timeout=60)
         assert reply.ok

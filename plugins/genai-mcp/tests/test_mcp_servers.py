@@ -48,9 +48,7 @@ def test_both_transports(file: Path) -> None:
     assert "'k'" not in repr([git, shop])
 
 
-def test_the_environment_may_name_another_file(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_of_environment(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "other.json"
     monkeypatch.setenv("GENAI_MCP", str(other))
     with pytest.raises(ConfigurationError, match="no such file"):
@@ -59,27 +57,19 @@ def test_the_environment_may_name_another_file(
     assert [server.name for server in read_servers()] == ["git"]
 
 
-@pytest.mark.parametrize(
-    ("content", "message", "line"),
-    [
-        (b'{\n  "mcpServers": {\n    "a": }\n}', "invalid JSON", 3),
-        (b'{\n"mcpServers": "\xff"}', "not UTF-8", 2),
-        (b"[" * 100_000, "nested too deeply", None),
-        (b'{"mcpServers": ' + b"1" * 5000 + b"}", "a number is too long", None),
-        (b"[]", "mcpServers", 1),
-        (b'{"servers": {}}', "mcpServers", 1),
-        (b" " * (1 << 20) + b" ", "larger than", None),
-    ],
-    ids=["syntax", "utf-8", "deep", "number", "list", "other", "large"],
-)
+@pytest.mark.parametrize(("content", "message", "line"), [
+    (b'{\n  "mcpServers": {\n    "a": }\n}', "invalid JSON", 3),
+    (b'{\n"mcpServers": "\xff"}', "not UTF-8", 2),
+    (b"[" * 100_000, "nested too deeply", None),
+    (b'{"mcpServers": ' + b"1" * 5000 + b"}", "a number is too long", None),
+    (b"[]", "mcpServers", 1),
+    (b'{"servers": {}}', "mcpServers", 1),
+    (b" " * (1 << 20) + b" ", "larger than", None),
+], ids=["syntax", "utf-8", "deep", "number", "list", "other", "large"])  # fmt: skip
 def test_a_file_that_is_wrong_breaks_nothing_else(
-    file: Path,
-    make_host: MakeHost,
-    caplog: pytest.LogCaptureFixture,
-    content: bytes,
-    message: str,
+    file: Path, make_host: MakeHost, caplog: pytest.LogCaptureFixture, content: bytes, message: str,
     line: int | None,
-) -> None:
+) -> None:  # fmt: skip
     file.write_bytes(content)
     with pytest.raises(ConfigurationError, match=message) as caught:
         read_servers()
@@ -103,26 +93,22 @@ def test_a_file_that_cannot_be_read(file: Path) -> None:
         read_servers()
 
 
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ([], "must be an object"),
-        ({}, "either a command or a url"),
-        ({"command": "x", "url": "http://x"}, "either a command or a url"),
-        ({"command": ["x"]}, "either a command or a url"),
-        ({"command": "x\0y"}, "either a command or a url"),
-        ({"command": "x", "args": "-v"}, "the args of bad"),
-        ({"command": "x", "args": [1]}, "the args of bad"),
-        ({"command": "x", "cwd": 5}, "the cwd of bad"),
-        ({"command": "x", "env": {"A": 1}}, "the env of bad"),
-        ({"url": "http://x", "headers": ["a"]}, "the headers of bad"),
-        ({"url": "http://x", "type": "sse"}, "no longer supports"),
-        ({"url": "http://x", "type": "stdio"}, "invalid type"),
-        ({"command": "x", "type": "http"}, "invalid type"),
-        ({"command": "x", "type": 5}, "invalid type"),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize(("entry", "message"), [
+    ([], "must be an object"),
+    ({}, "either a command or a url"),
+    ({"command": "x", "url": "http://x"}, "either a command or a url"),
+    ({"command": ["x"]}, "either a command or a url"),
+    ({"command": "x\0y"}, "either a command or a url"),
+    ({"command": "x", "args": "-v"}, "the args of bad"),
+    ({"command": "x", "args": [1]}, "the args of bad"),
+    ({"command": "x", "cwd": 5}, "the cwd of bad"),
+    ({"command": "x", "env": {"A": 1}}, "the env of bad"),
+    ({"url": "http://x", "headers": ["a"]}, "the headers of bad"),
+    ({"url": "http://x", "type": "sse"}, "no longer supports"),
+    ({"url": "http://x", "type": "stdio"}, "invalid type"),
+    ({"command": "x", "type": "http"}, "invalid type"),
+    ({"command": "x", "type": 5}, "invalid type"),
+], ids=repr)  # fmt: skip
 def test_a_server_that_is_wrong_has_a_fault(file: Path, entry: Any, message: str) -> None:
     write(file, good={"command": "x"}, bad=entry)
     good, bad = read_servers()
@@ -195,9 +181,7 @@ def test_there_may_be_none(file: Path, capfd: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.process
-def test_tools_are_listed_and_called_as_others_are(
-    file: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_tools_are_listed_and_called(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     write(file, shop=SHOP)
     assert run(["tools", "call", "shop__add", "a=1", "b=2"]) == 0
     assert capfd.readouterr().out == "3\n"

@@ -59,16 +59,11 @@ class TestEras:
         assert client.ask("tools/list", meta)["code"] == rpc.INVALID_REQUEST
         assert "resultType" not in client.ask("tools/list")
 
-    @pytest.mark.parametrize(
-        ("value", "code", "data"),
-        [
-            ("2027-01-01", -32022, {"supported": [NEW], "requested": "2027-01-01"}),
-            (5, rpc.INVALID_PARAMS, None),
-        ],
-    )
-    def test_a_version_that_is_not_spoken_is_refused(
-        self, host: Host, value: Any, code: int, data: Any
-    ) -> None:
+    @pytest.mark.parametrize(("value", "code", "data"), [
+        ("2027-01-01", -32022, {"supported": [NEW], "requested": "2027-01-01"}),
+        (5, rpc.INVALID_PARAMS, None),
+    ])  # fmt: skip
+    def test_unknown_version_is_refused(self, host: Host, value: Any, code: int, data: Any) -> None:
         error = McpClient(service_of(host), NEW).ask("tools/list", {f"{OWN}protocolVersion": value})
         assert error["code"] == code
         assert data in (None, error.get("data"))
@@ -128,11 +123,9 @@ class TestTools:
     def test_texts_and_pictures_come_back(self, make_client: MakeClient) -> None:
         def look(*_: Any) -> api.ToolOutput:
             parts = [
-                api.Text("a"),
-                api.Image(PIXEL),
-                api.Image(b"x", "image/x"),
+                api.Text("a"), api.Image(PIXEL), api.Image(b"x", "image/x"),
                 api.Image(url="http://e.x/a"),
-            ]
+            ]  # fmt: skip
             return api.ToolOutput(parts, reactions=[{"type": "go"}])
 
         result = make_client(tool("look", look)).call("look")
@@ -158,19 +151,10 @@ class TestTools:
         assert result["isError"] is True
         assert "invalid arguments for strict" in text(result)
 
-    @pytest.mark.parametrize(
-        "params",
-        [
-            {},
-            {"name": 5},
-            {"name": None, "arguments": {}},
-            {"name": "a", "arguments": []},
-            {"name": "missing"},
-            {"name": "ask_missing"},
-            {"name": "\x1b[1m"},
-        ],
-        ids=str,
-    )
+    @pytest.mark.parametrize("params", [
+        {}, {"name": 5}, {"name": None, "arguments": {}}, {"name": "a", "arguments": []},
+        {"name": "missing"}, {"name": "ask_missing"}, {"name": "\x1b[1m"},
+    ], ids=str)  # fmt: skip
     def test_a_wrong_request_is_refused(self, make_client: MakeClient, params: Any) -> None:
         error = make_client(tool("a")).ask("tools/call", **params)
         assert error["code"] == rpc.INVALID_PARAMS
@@ -208,17 +192,14 @@ class TestFeatures:
         assert "nonesuch" in text(result)
 
     @pytest.mark.parametrize("arguments", [{}, {"message": 3}, {"message": "a", "x": 1}], ids=str)
-    def test_wrong_arguments_are_told_to_the_model(
-        self, host: Host, version: str, arguments: Any
-    ) -> None:
+    def test_wrong_arguments_are_told(self, host: Host, version: str, arguments: Any) -> None:
         result = McpClient(service_of(host), version).call("ask_chat", **arguments)
         assert result["isError"] is True
         assert "invalid arguments" in text(result)
 
     def test_errors_are_told_with_what_to_do(self, scripted: MakeHost, version: str) -> None:
         client = McpClient(service_of(scripted({"status": 401}), model="mock"), version)
-        result = client.call("ask_chat", message="hi")
-        assert result["isError"] is True
+        assert client.call("ask_chat", message="hi")["isError"] is True
 
     def test_answers_are_bounded(self, make_client: MakeClient) -> None:
         data = {"a": "b", "c": None}
@@ -272,9 +253,7 @@ class TestFeatures:
         assert text(client.ask("tools/call", **call)) == "done"
 
     @pytest.mark.part
-    def test_conversations_are_kept_if_that_is_wanted(
-        self, make_host: MakeHost, version: str, tmp_path: Any
-    ) -> None:
+    def test_kept_conversations(self, make_host: MakeHost, version: str, tmp_path: Any) -> None:
         from genai_host.store import Store
 
         with Store(tmp_path / "s") as store:
@@ -327,15 +306,9 @@ ANY = st.recursive(
     max_leaves=5,
 )
 METHODS = [
-    "initialize",
-    "ping",
-    "tools/list",
-    "tools/call",
-    "server/discover",
-    "subscriptions/listen",
-    "notifications/cancelled",
-    "x",
-]
+    "initialize", "ping", "tools/list", "tools/call", "server/discover", "subscriptions/listen",
+    "notifications/cancelled", "x",
+]  # fmt: skip
 KEYS = ["name", "arguments", "cursor", "_meta", "protocolVersion", "capabilities", "requestId"]
 META = st.dictionaries(
     st.sampled_from([f"{OWN}protocolVersion", f"{OWN}clientCapabilities", "progressToken"]),

@@ -6,8 +6,7 @@ import base64
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -34,7 +33,7 @@ from genai_host import Config, Host
 from genai_host.api import Cancellation, Image, Text, Tool, ToolContext, ToolOutput
 from genai_host.errors import Cancelled, MalformedReply, ServiceUnavailable
 from genai_host_testing import InlinePlugin
-from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import Background, MakeHost
 from genai_host_testing.internal.servers import wait_until
 from genai_host_testing.services import mcp as mcp_service
 from genai_host_testing.services.mcp import PIXEL
@@ -108,24 +107,20 @@ def test_tools_of_a_server_are_tools_of_the_host(host: Host, source: McpSource, 
     assert failed.error
     assert "sold out" in failed.text
     assert host.call_tool("shop__kinds").content == (
-        Text("a text"),
-        Text("(audio, audio/wav, 5 bytes)"),
-        Text("(a resource: file:///b.txt, b)"),
+        Text("a text"), Text("(audio, audio/wav, 5 bytes)"), Text("(a resource: file:///b.txt, b)"),
         Text("(a resource: file:///a.txt)\nwhat is in it"),
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.process
-def test_approval_is_asked_for_unless_the_user_says_otherwise(
-    make_host: MakeHost, source: McpSource
-) -> None:
+def test_approval_is_asked_for_unless_configured(make_host: MakeHost, source: McpSource) -> None:
     host = make_host(plugin=InlinePlugin(tool_sources=[source]))
     assert {tool.approval for tool in host.tools().values()} == {"ask"}
     assert "needs the approval" in host.call_tool("shop__add", {"a": 1, "b": 2}).text
 
 
 @pytest.mark.process
-def test_calls_may_be_under_way_at_once(host: Host, background: Callable[..., Future[Any]]) -> None:
+def test_calls_may_be_under_way_at_once(host: Host, background: Background) -> None:
     calls = [background(host.call_tool, "shop__add", {"a": number, "b": 0}) for number in range(10)]
     assert [call.result(60).text for call in calls] == [str(number) for number in range(10)]
 
@@ -144,9 +139,7 @@ def test_tool_list_is_reloaded_after_change(
 
 
 @pytest.mark.process
-def test_a_call_can_be_given_up(
-    source: McpSource, shop: Shop, background: Callable[..., Future[Any]]
-) -> None:
+def test_cancelling(source: McpSource, shop: Shop, background: Background) -> None:
     with Cancellation() as limits:
         [wait] = [tool for tool in source.tools(limits) if tool.name == "wait"]
         [add] = [tool for tool in source.tools(limits) if tool.name == "add"]
@@ -189,15 +182,12 @@ def test_one_that_is_closed_stays_closed(host: Host, source: McpSource) -> None:
 
 def test_nothing_is_started_before_it_is_asked_for(make_host: MakeHost) -> None:
     source = McpSource(McpServer("shop", command="no-such-program"))
-    host = make_host(plugin=InlinePlugin(tool_sources=[source]))
-    assert not host.plugins.broken
+    assert not make_host(plugin=InlinePlugin(tool_sources=[source])).plugins.broken
 
 
 @pytest.mark.smoke
 @pytest.mark.process
-def test_one_that_cannot_be_started_has_no_tools(
-    make_host: MakeHost, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_server_that_cannot_start(make_host: MakeHost, caplog: pytest.LogCaptureFixture) -> None:
     sources = [
         McpSource(McpServer("none", command="no-such-program", args=("secret",))),
         McpSource(McpServer("gone", url="http://127.0.0.1:9/mcp")),
@@ -232,15 +222,11 @@ def test_annotations_are_not_believed() -> None:
     assert (tool.approval, tool.idempotent) == ("ask", False)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"name": "", "inputSchema": OBJECT},
-        {"name": "\r", "inputSchema": OBJECT},
-        {"name": "b\x1b[1m", "inputSchema": {**OBJECT, "description": "x" * 100_000}},
-    ],
-    ids=lambda wrong: repr(wrong)[:40],
-)
+@pytest.mark.parametrize("wrong", [
+    {"name": "", "inputSchema": OBJECT},
+    {"name": "\r", "inputSchema": OBJECT},
+    {"name": "b\x1b[1m", "inputSchema": {**OBJECT, "description": "x" * 100_000}},
+], ids=lambda wrong: repr(wrong)[:40])  # fmt: skip
 def test_one_that_cannot_be_used_is_left_out(wrong: Any, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert [tool.name for tool in load(wrong, {"name": "c", "inputSchema": OBJECT})] == ["c"]
@@ -307,14 +293,10 @@ def test_content_of_each_kind() -> None:
     )
     assert result.error
     assert result.content == (
-        Text("a"),
-        Image(b"123", "image/png"),
-        Text("(an image without data)"),
-        Text("(audio, of unknown type, 3 bytes)"),
-        Text("(a resource: u:, n)"),
-        Text("(a resource: u, 3 bytes)"),
-        Text("(a resource: without a name)\nt"),
-    )
+        Text("a"), Image(b"123", "image/png"), Text("(an image without data)"),
+        Text("(audio, of unknown type, 3 bytes)"), Text("(a resource: u:, n)"),
+        Text("(a resource: u, 3 bytes)"), Text("(a resource: without a name)\nt"),
+    )  # fmt: skip
 
 
 def test_data_is_given_where_there_is_nothing_else() -> None:

@@ -20,23 +20,16 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 OTLP = ("otlp",)
 
 
-@pytest.mark.parametrize(
-    ("environ", "own"),
-    [
-        ({}, {}),
-        ({"OTEL_SERVICE_NAME": "mine"}, {}),
-        ({ENDPOINT: ""}, {}),
-        ({ENDPOINT: "http://c"}, {"traces": OTLP, "metrics": OTLP}),
-        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c"}, {"traces": OTLP}),
-        ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://c"}, {"metrics": OTLP}),
-        ({ENDPOINT: "http://c", "OTEL_METRICS_EXPORTER": "none"}, {"traces": OTLP}),
-        ({"OTEL_TRACES_EXPORTER": "console, otlp"}, {"traces": ("console", "otlp")}),
-        ({ENDPOINT: "http://c", "OTEL_SDK_DISABLED": "True"}, {}),
-    ],
-)
-def test_what_is_sent_is_what_the_environment_says(
-    environ: Mapping[str, str], own: Mapping[str, tuple[str, ...]]
-) -> None:
+@pytest.mark.parametrize(("environ", "own"), [
+    ({}, {}), ({"OTEL_SERVICE_NAME": "mine"}, {}), ({ENDPOINT: ""}, {}),
+    ({ENDPOINT: "http://c"}, {"traces": OTLP, "metrics": OTLP}),
+    ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c"}, {"traces": OTLP}),
+    ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://c"}, {"metrics": OTLP}),
+    ({ENDPOINT: "http://c", "OTEL_METRICS_EXPORTER": "none"}, {"traces": OTLP}),
+    ({"OTEL_TRACES_EXPORTER": "console, otlp"}, {"traces": ("console", "otlp")}),
+    ({ENDPOINT: "http://c", "OTEL_SDK_DISABLED": "True"}, {}),
+])  # fmt: skip
+def test_what_is_sent(environ: Mapping[str, str], own: Mapping[str, tuple[str, ...]]) -> None:
     assert exporters_in(environ) == own
 
 
@@ -79,7 +72,7 @@ def test_nothing_global_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not Telemetry({}).has_listeners()
 
 
-def test_a_collector_that_hangs_is_waited_for_so_long_and_no_longer(
+def test_hanging_collector(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What is given to `close` is an hour, which would not come to an end here."""
@@ -122,14 +115,11 @@ def _write_span(telemetry: Telemetry) -> None:
         each.get_meter("m").create_counter("c").add(1)
 
 
-@pytest.mark.parametrize(
-    ("names", "text"),
-    [
-        ([], "the exporter 'pigeon' is not installed"),
-        # as one over gRPC that finds its certificate missing
-        (["genai_otel.no_such_module:Exporter"], "the exporter 'pigeon' cannot be used"),
-    ],
-)
+@pytest.mark.parametrize(("names", "text"), [
+    ([], "the exporter 'pigeon' is not installed"),
+    # as one over gRPC that finds its certificate missing
+    (["genai_otel.no_such_module:Exporter"], "the exporter 'pigeon' cannot be used"),
+])  # fmt: skip
 def test_an_exporter_that_cannot_be_made_is_told_of_and_disturbs_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, names: list[str], text: str
 ) -> None:

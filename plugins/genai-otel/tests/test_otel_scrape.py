@@ -52,8 +52,7 @@ def ends() -> Ends:
 
 @pytest.fixture
 def host(make_host: MakeHost, ends: Ends) -> Host:
-    config = Config(models={"chat": "mock"})
-    return make_host(config=config, otel=genai_otel.plugin, ends=ends)
+    return make_host(config=Config(models={"chat": "mock"}), otel=genai_otel.plugin, ends=ends)
 
 
 @pytest.fixture
@@ -110,9 +109,7 @@ def test_calls_tokens_and_requests_are_counted(server: Server, ends: Ends) -> No
     assert total(text, "process_resident_memory_bytes") > 0 or sys.platform != "linux"
 
 
-def test_paths_and_methods_that_anybody_may_make_up_are_no_labels(
-    server: Server, ends: Ends
-) -> None:
+def test_paths_and_methods_of_anybody_are_no_labels(server: Server, ends: Ends) -> None:
     for number in range(3):
         requests.get(f"{server.url}/made-up-{number}")
         assert ends.count.acquire(timeout=10)
@@ -163,15 +160,12 @@ class TestWhoMayRead:
     @pytest.mark.parametrize(
         ("token", "status"), [(TOKEN, 200), (OTHERS, 403), (None, 401), ("wrong", 401)]
     )
-    def test_it_is_closed_to_users_and_others(
-        self, server: Server, token: str | None, status: int
-    ) -> None:
+    def test_closed_to_others(self, server: Server, token: str | None, status: int) -> None:
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         assert requests.get(f"{server.url}/metrics", headers=headers).status_code == status
 
     def test_no_token_is_in_it(self, server: Server) -> None:
-        text = scrape(server, authorization=f"Bearer {TOKEN}")
-        assert "canary" not in text
+        assert "canary" not in scrape(server, authorization=f"Bearer {TOKEN}")
 
 
 def test_a_closed_server_hears_no_more(host: Host) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from typing import Any
 
 import genai_vendor_openai
@@ -28,7 +27,7 @@ from genai_host.errors import Cancelled, GenaiError, RateLimited, TurnPaused
 from genai_host_testing import FakeModel, FakeService, InlinePlugin
 from genai_host_testing.fake_service import json_reply
 from genai_host_testing.internal.configs import provider_config
-from genai_host_testing.internal.fixtures import MakeHost
+from genai_host_testing.internal.fixtures import Background, MakeHost
 from genai_host_testing.internal.servers import served
 
 KEY = "sk-canary-otel-5b1f"
@@ -105,16 +104,13 @@ def test_a_turn_is_a_span_with_its_call_below(host: Host, traced: Traced) -> Non
     assert turn.parent is None
     assert is_below(call, turn)
     assert attributes(call) == {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": "mock",
-        "gen_ai.request.model": "mock",
-        "gen_ai.agent.name": "chat",
-        "gen_ai.request.temperature": 0.5,
-        "gen_ai.request.stop_sequences": ("x",),
+        "gen_ai.operation.name": "chat", "gen_ai.provider.name": "mock",
+        "gen_ai.request.model": "mock", "gen_ai.agent.name": "chat",
+        "gen_ai.request.temperature": 0.5, "gen_ai.request.stop_sequences": ("x",),
         "gen_ai.response.finish_reasons": ("stop",),
         "gen_ai.usage.input_tokens": attributes(call)["gen_ai.usage.input_tokens"],
         "gen_ai.usage.output_tokens": 1,
-    }
+    }  # fmt: skip
     assert attributes(turn)["gen_ai.usage.output_tokens"] == 1
     assert attributes(turn)["gen_ai.request.model"] == "mock"
     assert {span.status.status_code for span in traced.spans} == {StatusCode.UNSET}
@@ -128,9 +124,7 @@ def test_a_streamed_call_says_when_its_first_chunk_came(host: Host, traced: Trac
     assert attrs["gen_ai.response.time_to_first_chunk"] > 0
 
 
-def test_all_names_are_those_of_the_conventions(
-    scripted: MakeHost, traced: Traced, features: InlinePlugin
-) -> None:
+def test_names_of_conventions(scripted: MakeHost, traced: Traced, features: InlinePlugin) -> None:
     reply = ScriptedReply(text="hi", usage=Usage(40, 30, 20, 10, 5))
     plugins = {"otel": traced.plugin, "mine": features, "fake": FakeModel()}
     host = scripted(reply, plugins=plugins, repeat=True)
@@ -156,9 +150,7 @@ def test_a_failed_call_says_what_kind_of_error_it_was(scripted: MakeHost, traced
         assert not span.events
 
 
-def test_each_try_is_a_span_and_so_is_the_one_that_was_failed_over_to(
-    make_host: MakeHost, traced: Traced
-) -> None:
+def test_each_try_is_a_span_also_after_failover(make_host: MakeHost, traced: Traced) -> None:
     mocks = {
         "one": provider_config("mock", replies=[{"status": 500}], repeat=True),
         "two": provider_config("mock", replies=["well"], repeat=True),
@@ -179,9 +171,7 @@ def test_each_try_is_a_span_and_so_is_the_one_that_was_failed_over_to(
     assert turn.status.status_code is StatusCode.UNSET
 
 
-def test_a_cancelled_turn_ends_its_spans(
-    scripted: MakeHost, traced: Traced, background: Callable[..., Future[Any]]
-) -> None:
+def test_cancelling_ends_spans(scripted: MakeHost, traced: Traced, background: Background) -> None:
     stream = scripted("a b c", plugins={"otel": traced.plugin}).open("chat", "mock").stream("hi")
     next(stream)
     stream.close()
@@ -233,9 +223,7 @@ def features() -> InlinePlugin:
     )
 
 
-def test_calls_at_once_are_below_their_own_turn(
-    make_host: MakeHost, traced: Traced, features: InlinePlugin
-) -> None:
+def test_calls_at_once(make_host: MakeHost, traced: Traced, features: InlinePlugin) -> None:
     host = make_host(otel=traced.plugin, mine=features)
     threads = [
         threading.Thread(target=host.open("many", "mock").say, args=("hi",)) for _ in range(3)
@@ -250,9 +238,7 @@ def test_calls_at_once_are_below_their_own_turn(
         assert len([call for call in traced.of("chat mock") if is_below(call, turn)]) == 5
 
 
-def test_tools_are_spans_below_their_turn_and_above_what_they_do(
-    make_host: MakeHost, traced: Traced, features: InlinePlugin
-) -> None:
+def test_spans_of_tools(make_host: MakeHost, traced: Traced, features: InlinePlugin) -> None:
     INSIDE.clear()
     make_host(otel=traced.plugin, mine=features).open("looking").say("hi")
     turn = traced.one("invoke_agent looking")
@@ -260,19 +246,14 @@ def test_tools_are_spans_below_their_turn_and_above_what_they_do(
     assert is_below(done, turn)
     assert is_below(failed, turn)
     assert attributes(done) == {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": "look",
-        "gen_ai.tool.type": "function",
-        "gen_ai.tool.call.id": "c1",
-        "gen_ai.agent.name": "looking",
-    }
+        "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look",
+        "gen_ai.tool.type": "function", "gen_ai.tool.call.id": "c1", "gen_ai.agent.name": "looking",
+    }  # fmt: skip
     assert attributes(failed)["error.type"] == "tool_failed"
     assert [done.context.trace_id] == INSIDE
 
 
-def test_a_turn_that_pauses_has_not_failed(
-    make_host: MakeHost, traced: Traced, features: InlinePlugin
-) -> None:
+def test_pause_is_no_failure(make_host: MakeHost, traced: Traced, features: InlinePlugin) -> None:
     conversation = make_host(otel=traced.plugin, mine=features).open("waiting")
     with pytest.raises(TurnPaused):
         conversation.say("hi")
@@ -325,12 +306,9 @@ def test_a_request_leaves_nothing_current_in_its_thread(host: Host, traced: Trac
 @pytest.mark.part
 @pytest.mark.parametrize("asked", ["", "true"])
 def test_services_are_told_of_the_trace_only_where_that_is_asked_for(
-    make_host: MakeHost,
-    make_traced: MakeTraced,
-    service: FakeService,
-    asked: str,
+    make_host: MakeHost, make_traced: MakeTraced, service: FakeService, asked: str,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+) -> None:  # fmt: skip
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     traced = make_traced({"GENAI_OTEL_PROPAGATE": asked})
     body = {"choices": [{"message": {"content": "well"}, "finish_reason": "stop"}]}
@@ -375,9 +353,7 @@ class TestContent:
         assert json.loads(looked["gen_ai.tool.call.arguments"]) == {"text": SAID}
         assert looked["gen_ai.tool.call.result"] == SAID
 
-    def test_each_kind_of_part_is_recorded(
-        self, make_host: MakeHost, make_traced: MakeTraced
-    ) -> None:
+    def test_all_parts_are_recorded(self, make_host: MakeHost, make_traced: MakeTraced) -> None:
         traced = make_traced(CAPTURED)
         host = make_host(otel=traced.plugin, fake=FakeModel(lambda prompt: '{"n": 1}'))
         call = api.ToolCall("c1", "look", {"text": "a"})
@@ -415,12 +391,9 @@ class TestContent:
 
     @pytest.mark.part
     def test_no_key_is_in_any_span_whatever_the_service_answers(
-        self,
-        make_host: MakeHost,
-        make_traced: MakeTraced,
-        service: FakeService,
+        self, make_host: MakeHost, make_traced: MakeTraced, service: FakeService,
         monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
+    ) -> None:  # fmt: skip
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         traced = make_traced(CAPTURED)
         body = {"error": {"message": f"the key {KEY} is wrong"}}
