@@ -39,7 +39,9 @@ def command(ctx: click.Context, as_json: bool) -> None:
                 tool.name,
                 _plugin(app, tool),
                 tool.approval,
-                f"no: {why_not}" if (why_not := _why_not(app, tool)) else "yes",
+                f"no: {reason_not_offered}"
+                if (reason_not_offered := _why_not(app, tool))
+                else "yes",
                 tool.description.split("\n")[0],
             ]
             for tool in tools
@@ -132,12 +134,12 @@ def _why_not(app: App, tool: Tool) -> str:
         app.host.toolbox.schema(tool)
     except ValidationError as error:
         return str(error)
-    return app.host.toolbox.why_not(tool, {}, Cancellation())
+    return app.host.toolbox.reason_not_offered(tool, {}, Cancellation())
 
 
 def _row(app: App, tool: Tool) -> dict[str, Any]:
     parameters, fault, unenforced = None, "", list[str]()
-    why_not = _why_not(app, tool)
+    reason_not_offered = _why_not(app, tool)
     try:
         parameters = dict(app.host.toolbox.schema(tool).parameters)
         unenforced = app.host.toolbox.unenforced(tool)
@@ -147,8 +149,8 @@ def _row(app: App, tool: Tool) -> dict[str, Any]:
         "name": tool.name,
         "plugin": _plugin(app, tool),
         "approval": tool.approval,
-        "offered": not why_not,
-        "why_not": why_not,
+        "offered": not reason_not_offered,
+        "why_not": reason_not_offered,
         "description": tool.description,
         "parameters": parameters,
         "idempotent": tool.idempotent,

@@ -21,7 +21,7 @@ from genai_host.api import ToolSet
 from genai_host.config import Config
 from genai_host.errors import PluginError
 from genai_host.plugins.contributions import KINDS, Contributions, ask
-from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex, must_not_load
+from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex, skipped_result
 from genai_host.plugins.manager import HOOK_PREFIX, HOOKS, HookManager
 from genai_host.plugins.registry import Registry
 from genai_host.plugins.results import (
@@ -38,7 +38,7 @@ from genai_host.util.text import short_repr
 _log = logging.getLogger(__name__)
 
 _DECLARING = frozenset(f"{HOOK_PREFIX}{name}" for name in ("api", *KINDS))
-_SUSPECT = "the process crashed or was killed while loading it the last time"
+_CRASHED = "the process crashed or was killed while loading it the last time"
 
 _Result = TypeVar("_Result", bound=PluginResult | DeferredPlugin)
 
@@ -49,7 +49,7 @@ class Discovery(Protocol):
     def find(self) -> Sequence[InstalledPlugin]:
         """The available plugins, in load order."""
 
-    def left_out(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
+    def skipped(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
         """Plugins that must not be loaded in this process, by key."""
 
     def deferred(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
@@ -59,7 +59,7 @@ class Discovery(Protocol):
     def loading(self, found: InstalledPlugin) -> AbstractContextManager[None]:
         """Context for importing a plugin and calling its hooks.
 
-        If the plugin ends the process, `left_out` includes it the next time.
+        If the plugin ends the process, `skipped` includes it the next time.
         """
 
     def load(self, found: InstalledPlugin) -> object:
@@ -91,41 +91,45 @@ class InstalledPlugins:
     def find(self) -> Sequence[InstalledPlugin]:
         return sorted(self._index.plugins(), key=lambda found: found.distribution != APP)
 
-    def left_out(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
-        strange = third_parties({found.distribution for found in plugins})
-        if not strange or self._on_trial == "none":
+    def skipped(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
+        third_party = third_parties({found.distribution for found in plugins})
+        if not third_party or self._on_trial == "none":
             return {}
-        self._marked = strange
-        theirs = [found for found in plugins if found.distribution in strange]
-        self._leave_out_suspects(theirs)
-        known = self._index.outcomes()
-        left_out = {key: outcome for key, outcome in known.items() if outcome.is_left_out}
-        skipped: Collection[str] = left_out if self._on_trial == "all" else known
-        new = [found for found in theirs if found.key not in skipped and not found.unreadable]
+        self._marked = third_party
+        third_party_plugins = [found for found in plugins if found.distribution in third_party]
+        self._skip_suspects(third_party_plugins)
+        saved = self._index.outcomes()
+        skipped = {key: outcome for key, outcome in saved.items() if outcome.is_skipped}
+        tried: Collection[str] = skipped if self._on_trial == "all" else saved
+        new = [
+            found
+            for found in third_party_plugins
+            if found.key not in tried and not found.unreadable
+        ]
         if new and (self._on_trial == "all" or self._index.is_writable):
             from genai_host.plugins.trial import try_plugins
 
-            left_out.update(self._keep(try_plugins(new)))
-        return left_out
+            skipped.update(self._save(try_plugins(new)))
+        return skipped
 
     def deferred(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
         if self._on_trial == "all":
             return {}
-        known = self._index.outcomes()
+        saved = self._index.outcomes()
         return {
-            found.key: known[found.key]
+            found.key: saved[found.key]
             for found in plugins
-            if found.record and found.key in known and _can_wait(known[found.key])
+            if found.record and found.key in saved and _can_defer(saved[found.key])
         }
 
-    def _leave_out_suspects(self, plugins: Sequence[InstalledPlugin]) -> None:
+    def _skip_suspects(self, plugins: Sequence[InstalledPlugin]) -> None:
         marks = self._index.marks.left()
         keys = {mark.key for mark in marks}
         suspects = [found for found in plugins if found.key in keys]
-        self._keep({found.key: must_not_load(found, _SUSPECT) for found in suspects})
+        self._save({found.key: skipped_result(found, _CRASHED) for found in suspects})
         self._index.marks.remove(marks)
 
-    def _keep(self, faults: Mapping[str, LoadResult]) -> Mapping[str, LoadResult]:
+    def _save(self, faults: Mapping[str, LoadResult]) -> Mapping[str, LoadResult]:
         """Save immediately, because this process may end when it loads the other plugins."""
         if faults:
             self._index.remember({**self._index.outcomes(), **faults})
@@ -168,7 +172,7 @@ class StaticPlugins:
             for name, plugin in self._plugins.items()
         ]
 
-    def left_out(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
+    def skipped(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
         return {}
 
     def deferred(self, plugins: Sequence[InstalledPlugin]) -> Mapping[str, LoadResult]:
@@ -184,9 +188,9 @@ class StaticPlugins:
         """Do nothing, because the plugins are not installed."""
 
 
-def _can_wait(known: LoadResult) -> bool:
-    is_known = bool(known.claims) and bool(known.provides)
-    return known.status == "loaded" and is_known and not known.is_eager
+def _can_defer(saved: LoadResult) -> bool:
+    is_known = bool(saved.claims) and bool(saved.provides)
+    return saved.status == "loaded" and is_known and not saved.is_eager
 
 
 def _our_distribution(plugin: object) -> str:
@@ -226,21 +230,23 @@ class Plugins:
             config = config._replace(safe=False)
         blocked = {each.key: config.blocks(each.name, each.distribution) for each in found}
         allowed = [each for each in found if not blocked[each.key]]
-        left_out = discovery.left_out(allowed)
+        skipped = discovery.skipped(allowed)
         deferred = {} if config.strict else discovery.deferred(allowed)
 
-        def look(each: InstalledPlugin) -> PluginResult | DeferredPlugin:
+        def result_of(each: InstalledPlugin) -> PluginResult | DeferredPlugin:
             if reason := blocked[each.key]:
                 return BlockedPlugin(each, reason)
-            if outcome := left_out.get(each.key):
-                return BrokenPlugin(each, outcome.reason, outcome.fix, is_left_out=True)
-            if known := deferred.get(each.key):
-                return DeferredPlugin(each, known)
+            if outcome := skipped.get(each.key):
+                return BrokenPlugin(each, outcome.reason, outcome.fix, is_skipped=True)
+            if saved := deferred.get(each.key):
+                return DeferredPlugin(each, saved)
             return self._loader.load(each)
 
-        strange = third_parties({each.distribution for each in found})
-        self.registry.third_parties = frozenset(e.name for e in found if e.distribution in strange)
-        self._results = self._admit_all(list(map(look, found)), strange)
+        third_party = third_parties({each.distribution for each in found})
+        self.registry.third_parties = frozenset(
+            e.name for e in found if e.distribution in third_party
+        )
+        self._results = self._admit_all(list(map(result_of, found)), third_party)
         for result in self._results:
             self._add(result)
         if not is_given:
@@ -280,7 +286,7 @@ class Plugins:
                     if isinstance(result, BrokenPlugin):
                         self.registry.remove(name)
                         _log.warning("%s; %s", result.line(), result.fix)
-                    if result.outcome() != deferred.known:
+                    if result.outcome() != deferred.saved:
                         self._discovery.remember({result.found.key: result.outcome()})
 
     def _add(self, result: PluginResult | DeferredPlugin) -> None:
@@ -289,15 +295,17 @@ class Plugins:
         if isinstance(result, LoadedPlugin):
             self.registry.add(name, result.declared)
         elif isinstance(result, DeferredPlugin):
-            self.registry.defer(name, result.known.provides)
+            self.registry.defer(name, result.saved.provides)
 
     def _admit_all(
-        self, results: Sequence[PluginResult | DeferredPlugin], strange: Collection[str]
+        self, results: Sequence[PluginResult | DeferredPlugin], third_party: Collection[str]
     ) -> list[PluginResult | DeferredPlugin]:
         """The results; plugins that conflict with others are replaced by broken ones."""
         admitted = list(results)
         here: list[LoadedPlugin | DeferredPlugin] = []
-        for number, result in sorted(enumerate(results), key=lambda each: _rank(each[1], strange)):
+        for number, result in sorted(
+            enumerate(results), key=lambda each: _rank(each[1], third_party)
+        ):
             admitted[number] = kept = self._admit(result, here)
             if isinstance(kept, LoadedPlugin | DeferredPlugin):
                 here.append(kept)
@@ -316,7 +324,7 @@ class Plugins:
                 self.manager.register(result.plugin, found.name)
                 self.registry.claim(found.name, result.declared.claims())
             elif isinstance(result, DeferredPlugin):
-                self.registry.claim(found.name, result.known.claims)
+                self.registry.claim(found.name, result.saved.claims)
         except BaseException as error:  # SystemExit too: it must not end the host
             if is_registered and self.manager.has_plugin(found.name):
                 self.manager.unregister(name=found.name)
@@ -327,12 +335,12 @@ class Plugins:
 
 
 def _rank(
-    result: PluginResult | DeferredPlugin, strange: Collection[str]
+    result: PluginResult | DeferredPlugin, third_party: Collection[str]
 ) -> tuple[bool, bool, int]:
     """Sort key: the host, then the plugins of this project, and those with more contributions, are
     first to get their names. Otherwise another plugin could take the place of `serve`."""
     distribution = result.found.distribution
-    return distribution != APP, distribution in strange, -_size(result)
+    return distribution != APP, distribution in third_party, -_size(result)
 
 
 def _size(result: PluginResult | DeferredPlugin) -> int:
@@ -341,7 +349,7 @@ def _size(result: PluginResult | DeferredPlugin) -> int:
     if isinstance(result, LoadedPlugin):
         provides = result.declared.names()
     elif isinstance(result, DeferredPlugin):
-        provides = result.known.provides
+        provides = result.saved.provides
     return sum(map(len, provides.values()))
 
 

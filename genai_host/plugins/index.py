@@ -26,12 +26,12 @@ if TYPE_CHECKING:  # this module imports nothing that takes time
     from genai_host.plugins.distributions import Distribution, Leftover
     from genai_host.plugins.marks import Marks
 
-_FORM = 5
+_FORMAT = 5
 _COARSE_NS = 2_000_000_000
-_KEPT = 32
+_MAX_FILES = 32
 _ENTRY_POINTS = "entry_points.txt"
 _VALUE = r"[\w.]+(\s*:\s*[\w.]+)?(\s*\[.*\])?"
-_LONGEST_SHOWN = 60  # characters of a row in an error
+_MAX_SHOWN = 60  # characters of a row in an error
 
 
 class InstalledPlugin(NamedTuple):
@@ -66,7 +66,7 @@ class LoadResult(NamedTuple):
         status: `loaded` or `broken`.
         provides: Kind (`providers`, `models` ...) to names.
         commands: Name, help and object reference of each command that it adds.
-        is_left_out: Whether it is no longer loaded, because it ends the process or never returns.
+        is_skipped: Whether it is no longer loaded, because it ends the process or never returns.
         claims: Kind and name of all that only one plugin may declare; empty if distributions were
             installed or removed since, because what a plugin declares may depend on them.
         is_eager: Whether it must be loaded at each start, because it observes or declares by its
@@ -78,18 +78,18 @@ class LoadResult(NamedTuple):
     fix: str = ""
     provides: Mapping[str, Sequence[str]] = {}
     commands: Sequence[tuple[str, str, str]] = ()
-    is_left_out: bool = False
+    is_skipped: bool = False
     claims: Sequence[tuple[str, str]] = ()
     is_eager: bool = False
 
 
-def must_not_load(found: InstalledPlugin, reason: str) -> LoadResult:
+def skipped_result(found: InstalledPlugin, reason: str) -> LoadResult:
     """The result for a plugin that is no longer loaded."""
     fix = (
         f"{APP} upgrade {found.distribution}, or: {APP} plugins disable {found.name}; "
         f"to load it again: {APP} plugins check {found.distribution}:{found.name}"
     )
-    return LoadResult("broken", reason, fix, is_left_out=True)
+    return LoadResult("broken", reason, fix, is_skipped=True)
 
 
 def plugin_row(
@@ -144,25 +144,25 @@ class PluginIndex:
 
     def outcomes(self) -> dict[str, LoadResult]:
         """Last load results, by `InstalledPlugin.key`."""
-        return {key: _read_outcome(kept) for key, kept in self._current()["outcomes"].items()}
+        return {key: _read_outcome(saved) for key, saved in self._current()["outcomes"].items()}
 
     def remember(self, outcomes: Mapping[str, LoadResult]) -> None:
         """Save load results of installed plugins."""
-        if self._with(outcomes) == self._current()["outcomes"]:
+        if self._merged(outcomes) == self._current()["outcomes"]:
             return
-        kept = self._read()
-        if kept is not None and _is_current(kept):  # another process may have saved results
-            self._data = kept
-        self._current()["outcomes"] = self._with(outcomes)
+        saved = self._read()
+        if saved is not None and _is_current(saved):  # another process may have saved results
+            self._data = saved
+        self._current()["outcomes"] = self._merged(outcomes)
         self._write(self._current())
 
-    def _with(self, outcomes: Mapping[str, LoadResult]) -> dict[str, Any]:
+    def _merged(self, outcomes: Mapping[str, LoadResult]) -> dict[str, Any]:
         """The saved load results of installed plugins, with these."""
         installed = {found.key for found in self.plugins()}
         known = self._current()["outcomes"]
-        kept = {key: value for key, value in known.items() if key in installed}
+        saved = {key: value for key, value in known.items() if key in installed}
         new = {key: outcomes[key] for key in installed & outcomes.keys()}
-        return {**kept, **{key: json.loads(json.dumps(new[key])) for key in new}}
+        return {**saved, **{key: json.loads(json.dumps(new[key])) for key in new}}
 
     @property
     def marks(self) -> Marks:
@@ -191,11 +191,11 @@ class PluginIndex:
 
     def _current(self) -> dict[str, Any]:
         if self._data is None:
-            kept = self._read()
-            if kept is None or not self._is_valid(kept):
-                kept = self._scan(kept)
-                self._write(kept)
-            self._data = kept
+            saved = self._read()
+            if saved is None or not self._is_valid(saved):
+                saved = self._scan(saved)
+                self._write(saved)
+            self._data = saved
         return self._data
 
     def _read(self) -> dict[str, Any] | None:
@@ -234,9 +234,9 @@ class PluginIndex:
         installed = _digest("\n".join(sorted(each.folder for each in distributions)))
         outcomes = before["outcomes"] if before else {}
         if before and before["installed"] != installed:
-            outcomes = {key: _without_claims(kept) for key, kept in outcomes.items()}
+            outcomes = {key: _without_claims(saved) for key, saved in outcomes.items()}
         return {
-            "form": _FORM,
+            "form": _FORMAT,
             "path": self._path,
             "scanned": scanned,
             "stamps": stamps,
@@ -260,9 +260,9 @@ class PluginIndex:
 
     def _drop_oldest(self) -> None:
         with os.scandir(self._folder) as entries:
-            there = [entry for entry in entries if entry.is_file()]
-        files = sorted(there, key=lambda entry: entry.stat().st_mtime_ns, reverse=True)
-        for entry in files[_KEPT:]:
+            files_found = [entry for entry in entries if entry.is_file()]
+        files = sorted(files_found, key=lambda entry: entry.stat().st_mtime_ns, reverse=True)
+        for entry in files[_MAX_FILES:]:
             os.unlink(entry.path)
 
     def _file(self) -> str:
@@ -279,20 +279,20 @@ def _is_index(data: Any, path: list[str]) -> bool:
     """Whether this is an index for this path, as written by `_scan` and `remember`. May raise any
     error that invalid values cause."""
     return (
-        data["form"] == _FORM
+        data["form"] == _FORMAT
         and data["path"] == path
-        and _are([data["scanned"]], int)
-        and _are([data["installed"]], str)
+        and _is_list_of([data["scanned"]], int)
+        and _is_list_of([data["installed"]], str)
         and data["stamps"].keys() >= set(path)
-        and all(stamp is None or _are(stamp, int, 3) for stamp in data["stamps"].values())
-        and all(_are(found, str, len(InstalledPlugin._fields)) for found in data["plugins"])
-        and all(_are(leftover, str, 2) for leftover in data["leftovers"])
-        and all(_is_outcome(kept) for kept in data["outcomes"].values())
+        and all(stamp is None or _is_list_of(stamp, int, 3) for stamp in data["stamps"].values())
+        and all(_is_list_of(found, str, len(InstalledPlugin._fields)) for found in data["plugins"])
+        and all(_is_list_of(leftover, str, 2) for leftover in data["leftovers"])
+        and all(_is_outcome(saved) for saved in data["outcomes"].values())
     )
 
 
-def _read_outcome(kept: Sequence[Any]) -> LoadResult:
-    found = LoadResult(*kept)
+def _read_outcome(saved: Sequence[Any]) -> LoadResult:
+    found = LoadResult(*saved)
     return found._replace(
         commands=tuple((name, help, load) for name, help, load in found.commands),
         claims=tuple((kind, name) for kind, name in found.claims),
@@ -304,26 +304,26 @@ def _is_current(data: dict[str, Any]) -> bool:
     return all(_stamp(name) == stamp for name, stamp in data["stamps"].items())
 
 
-def _without_claims(kept: Sequence[Any]) -> list[Any]:
-    return [*LoadResult(*kept)._replace(claims=())]
+def _without_claims(saved: Sequence[Any]) -> list[Any]:
+    return [*LoadResult(*saved)._replace(claims=())]
 
 
-def _is_outcome(kept: Sequence[Any]) -> bool:
-    outcome = LoadResult(*kept)
+def _is_outcome(saved: Sequence[Any]) -> bool:
+    outcome = LoadResult(*saved)
     return (
-        len(kept) == len(LoadResult._fields)
-        and _are([outcome.is_left_out, outcome.is_eager], bool)
+        len(saved) == len(LoadResult._fields)
+        and _is_list_of([outcome.is_skipped, outcome.is_eager], bool)
         and outcome.status in ("loaded", "broken")
-        and _are([outcome.reason, outcome.fix], str)
-        and all(_are(names, str) for names in outcome.provides.values())
-        and all(_are(command, str, 3) for command in outcome.commands)
+        and _is_list_of([outcome.reason, outcome.fix], str)
+        and all(_is_list_of(names, str) for names in outcome.provides.values())
+        and all(_is_list_of(command, str, 3) for command in outcome.commands)
         and {list}.issuperset(map(type, outcome.claims))
         and {2}.issuperset(map(len, outcome.claims))
         and {str}.issuperset(map(type, chain.from_iterable(outcome.claims)))
     )
 
 
-def _are(values: Any, kind: type, count: int | None = None) -> bool:
+def _is_list_of(values: Any, kind: type, count: int | None = None) -> bool:
     """Whether a value is a list of this type and length."""
     fits = isinstance(values, list) and count in (None, len(values))
     return fits and {kind}.issuperset(map(type, values))
@@ -357,21 +357,21 @@ def _plugins_of(distribution: Distribution) -> Iterator[InstalledPlugin]:
         return
     name, version = distribution.name, distribution.version
     record = "" if distribution.is_editable else _digest(distribution.read("RECORD"))
-    lacks = "" if distribution.has_metadata else "METADATA is missing"
+    missing = "" if distribution.has_metadata else "METADATA is missing"
     for point, value, fault in _points_in(text):
-        yield InstalledPlugin(point or name, value, name, version, record, fault or lacks)
+        yield InstalledPlugin(point or name, value, name, version, record, fault or missing)
 
 
 def _points_in(text: str) -> Iterator[tuple[str, str, str]]:
     """Name, value and error of each entry point of our group (PyPA, Entry points specification)."""
-    head, is_ours = f"[{GROUP}]", False
+    head, in_group = f"[{GROUP}]", False
     rows = [line.strip() for line in text.splitlines()]
     if head in text and head not in rows:
         yield "", "", f"{_ENTRY_POINTS}: {head} must be on a separate line"
     for number, row in enumerate(rows, 1):
         if row.startswith("["):
-            is_ours = row == head
-        elif is_ours and row and not row.startswith(("#", ";")):
+            in_group = row == head
+        elif in_group and row and not row.startswith(("#", ";")):
             name, _, value = (part.strip() for part in row.partition("="))
             if name and name.isprintable() and re.fullmatch(_VALUE, value):
                 yield name, value, ""
@@ -381,7 +381,7 @@ def _points_in(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _shown(row: str) -> str:
-    return ascii(row if len(row) <= _LONGEST_SHOWN else row[:_LONGEST_SHOWN] + "...")
+    return ascii(row if len(row) <= _MAX_SHOWN else row[:_MAX_SHOWN] + "...")
 
 
 def _digest(text: str) -> str:

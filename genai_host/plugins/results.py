@@ -42,7 +42,7 @@ class DeferredPlugin:
     """A plugin to load when something of it is needed, with the result of the last time."""
 
     found: InstalledPlugin
-    known: LoadResult
+    saved: LoadResult
 
 
 @frozen
@@ -51,17 +51,17 @@ class BrokenPlugin:
 
     Attributes:
         trace: Traceback of the exception, if there was one.
-        is_left_out: Whether loading was skipped; see `LoadResult.is_left_out`.
+        is_skipped: Whether loading was skipped; see `LoadResult.is_skipped`.
     """
 
     found: InstalledPlugin
     reason: str
     fix: str
     trace: str = ""
-    is_left_out: bool = False
+    is_skipped: bool = False
 
     def outcome(self) -> LoadResult:
-        return LoadResult("broken", self.reason, self.fix, is_left_out=self.is_left_out)
+        return LoadResult("broken", self.reason, self.fix, is_skipped=self.is_skipped)
 
     def line(self) -> str:
         """One line for a warning."""

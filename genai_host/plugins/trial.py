@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from genai_host.plugins.index import InstalledPlugin, LoadResult, must_not_load
+from genai_host.plugins.index import InstalledPlugin, LoadResult, skipped_result
 from genai_host.util.interpreter import has_interpreter, interpreter_command
 
 LOAD_SECONDS = 20.0
@@ -63,7 +63,7 @@ def try_plugins(
         for found in waiting[: done + 1]:
             reason = trial.ended.get(found.key, _reason(trial.code, seconds))
             if reason:
-                faults[found.key] = must_not_load(found, reason)
+                faults[found.key] = skipped_result(found, reason)
         waiting = waiting[done + 1 :]
     return faults
 

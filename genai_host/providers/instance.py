@@ -154,10 +154,10 @@ class ProviderInstance:
         self._opening = threading.Lock()  # held while the plugin opens it, which may hang
         self._opened: _Opened | None = None
         self._attempts: set[Cancellation] = set()
-        self._gone: ProviderRemoved | None = None
+        self._removed_error: ProviderRemoved | None = None
         self._revealed: set[str] = set()
         if not config.enabled:
-            self._gone = ProviderRemoved(f"provider {name!r} is disabled", provider=name)
+            self._removed_error = ProviderRemoved(f"provider {name!r} is disabled", provider=name)
 
     @property
     def provider(self) -> Provider:
@@ -215,7 +215,7 @@ class ProviderInstance:
         try:
             return self._keys.find(self.name, setting, kind=self.type.name, given=given)
         except ConfigurationError as error:
-            raise self._placed(error, setting.name) from None
+            raise self._with_location(error, setting.name) from None
 
     @contextmanager
     def attempt(self, above: Cancellation, model_id: str = "") -> Iterator[ProviderCall]:
@@ -227,8 +227,8 @@ class ProviderInstance:
             opened = self._open()
             self._attempts.add(limits)  # before it is seen that the provider is closed
             try:
-                if self._gone is not None:
-                    raise copy.copy(self._gone)
+                if self._removed_error is not None:
+                    raise copy.copy(self._removed_error)
                 with (
                     opened.gate.passed(limits),
                     opened.breakers.attempt(model_id),
@@ -240,17 +240,17 @@ class ProviderInstance:
             finally:
                 self._attempts.discard(limits)
 
-    def close(self, why: str = "closed") -> None:
+    def close(self, reason: str = "closed") -> None:
         """Cancel the calls in progress and close the provider; later calls fail."""
         with self._lock:
-            if self._gone is None:
-                self._gone = ProviderRemoved(
-                    f"provider {self.name!r} was {why}", provider=self.name
+            if self._removed_error is None:
+                self._removed_error = ProviderRemoved(
+                    f"provider {self.name!r} was {reason}", provider=self.name
                 )
             opened, self._opened = self._opened, None
             attempts = list(self._attempts)
         for attempt in attempts:
-            attempt.cancel(self._gone)
+            attempt.cancel(self._removed_error)
         if opened is not None:
             self._close(opened)
 
@@ -264,27 +264,27 @@ class ProviderInstance:
         opened.http.close()
 
     def _open(self) -> _Opened:
-        opened = self._known()
+        opened = self._current()
         if opened is not None:
             return opened
         with self._opening:
-            opened = self._known()
+            opened = self._current()
             if opened is not None:
                 return opened
             opened = self._make()
             with self._lock:
-                gone = self._gone
-                if gone is None:
+                removed_error = self._removed_error
+                if removed_error is None:
                     self._opened = opened
                     return opened
         self._close(opened)
-        raise copy.copy(gone)
+        raise copy.copy(removed_error)
 
-    def _known(self) -> _Opened | None:
+    def _current(self) -> _Opened | None:
         """The provider, if it is open. Raises `ProviderRemoved` if it was closed."""
         with self._lock:
-            if self._gone is not None:
-                raise copy.copy(self._gone)
+            if self._removed_error is not None:
+                raise copy.copy(self._removed_error)
             return self._opened
 
     def _make(self) -> _Opened:
@@ -324,15 +324,15 @@ class ProviderInstance:
                 secrets=self._secret,
             )
         except ConfigurationError as error:
-            raise self._placed(error, error.setting) from error.__cause__
+            raise self._with_location(error, error.setting) from error.__cause__
 
-    def read_limits(self, usual: Mapping[str, float]) -> CallLimits:
-        """Its call limits; `usual` has defaults. Raises `ConfigurationError`."""
+    def read_limits(self, defaults: Mapping[str, float]) -> CallLimits:
+        """Its call limits; `defaults` has defaults. Raises `ConfigurationError`."""
         overrides = self.config.overrides
         try:
             return read_settings(
                 CallLimits,
-                {**usual, **self.config.limits},
+                {**defaults, **self.config.limits},
                 owner=f"{self._owner}: limits",
                 overrides={
                     name.removeprefix("limits."): overrides[name]
@@ -341,7 +341,7 @@ class ProviderInstance:
                 },
             )
         except ConfigurationError as error:
-            raise self._placed(error, "limits", error.setting) from error.__cause__
+            raise self._with_location(error, "limits", error.setting) from error.__cause__
 
     def _secret(self, setting: Setting, given: Any) -> Secret | None:
         found = self.find_key(setting)
@@ -363,7 +363,7 @@ class ProviderInstance:
     def _owner(self) -> str:
         return f"provider {self.name}"
 
-    def _placed(self, error: ConfigurationError, *key: str) -> ConfigurationError:
+    def _with_location(self, error: ConfigurationError, *key: str) -> ConfigurationError:
         """Add the provider's name to an error, and its place in the configuration file."""
         if self._owner not in str(error):
             error.args = (f"{self._owner}: {error}",)

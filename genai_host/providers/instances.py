@@ -48,16 +48,16 @@ class ProviderInstances:
         self._instances: dict[str, ProviderInstance | InstanceConfig] = {
             name: InstanceConfig(name) for name in types
         }
-        self._gone: dict[str, str] = {}  # and why
+        self._removal_reasons: dict[str, str] = {}  # and why
         for name, config in configured.items():
             if config.type in types:  # which loads its plugin
                 self._instances[name] = config
             else:
-                self.unknown[name] = self._why_unknown(name, config)
+                self.unknown[name] = self._unknown_type_reason(name, config)
                 self._instances.pop(name, None)
 
     def __iter__(self) -> Iterator[ProviderInstance]:
-        return filter(None, map(self._created, list(self._instances)))
+        return filter(None, map(self._instance, list(self._instances)))
 
     def __contains__(self, name: object) -> bool:
         return name in self._instances
@@ -65,19 +65,19 @@ class ProviderInstances:
     def of_types(self, types: Collection[str]) -> Iterator[ProviderInstance]:
         for name, each in list(self._instances.items()):
             type = each.type if isinstance(each, InstanceConfig) else each.type.name
-            if type in types and (created := self._created(name)):
-                yield created
+            if type in types and (instance := self._instance(name)):
+                yield instance
 
     def __getitem__(self, name: str) -> ProviderInstance:
         """Raises `ProviderRemoved` if the provider was removed, `NoRoute` if it is unknown."""
-        instance = self._created(name)
+        instance = self._instance(name)
         if instance is not None:
             return instance
-        why = self._gone.get(name)
-        if why is None:
+        reason = self._removal_reasons.get(name)
+        if reason is None:
             raise self._unknown(name)
         raise ProviderRemoved(
-            f"provider {name!r} was {why}", provider=name, hint="choose another provider"
+            f"provider {name!r} was {reason}", provider=name, hint="choose another provider"
         )
 
     def _unknown(self, name: str) -> NoRoute:
@@ -123,26 +123,26 @@ class ProviderInstances:
             if name in self._instances:
                 raise ConfigurationError(f"provider {name!r} already exists", provider=name)
             self._instances[name] = instance
-            self._gone.pop(name, None)
+            self._removal_reasons.pop(name, None)
             self.version += 1
         self._observers.notify("genai_on_change", kind="provider", name=name, added=True)
         return instance
 
     def remove(self, name: str) -> None:
         """Remove a provider; calls of conversations that use it fail from now on."""
-        self._take_out(name, "removed")
+        self._remove(name, "removed")
 
     def disable(self, name: str) -> None:
         """Close a provider and list it as disabled."""
-        instance = self._take_out(name, "disabled")
+        instance = self._remove(name, "disabled")
         config = instance.config._replace(enabled=False)
-        self._put_back(self._new(name, config))
+        self._replace(self._new(name, config))
 
     def enable(self, name: str) -> None:
         instance = self[name]
         if not instance.config.enabled:
             config = instance.config._replace(enabled=True)
-            self._put_back(self._new(name, config))
+            self._replace(self._new(name, config))
             self._observers.notify("genai_on_change", kind="provider", name=name, added=True)
 
     def reopen(self, name: str) -> None:
@@ -150,7 +150,7 @@ class ProviderInstances:
         current keys."""
         instance = self[name]
         if instance.config.enabled:
-            self._put_back(self._new(name, instance.config))
+            self._replace(self._new(name, instance.config))
             instance.close("opened anew")
 
     def configure(self, name: str, config: InstanceConfig | None) -> None:
@@ -159,11 +159,11 @@ class ProviderInstances:
         if config is None and name in self._types:
             config = InstanceConfig(name)
         if config is not None and config.type not in self._types:
-            self.unknown[name] = self._why_unknown(name, config)
+            self.unknown[name] = self._unknown_type_reason(name, config)
             config = None
-        before = self._created(name)
+        before = self._instance(name)
         if config is not None:
-            self._put_back(self._new(name, config))
+            self._replace(self._new(name, config))
             self._observers.notify("genai_on_change", kind="provider", name=name, added=True)
             if before is not None:
                 before.close("configured anew")
@@ -178,7 +178,7 @@ class ProviderInstances:
             if isinstance(instance, ProviderInstance):
                 instance.close(_CLOSED)
 
-    def _created(self, name: str) -> ProviderInstance | None:
+    def _instance(self, name: str) -> ProviderInstance | None:
         """A provider; None if it is unknown, or its plugin turns out to be broken."""
         found = self._instances.get(name)
         if not isinstance(found, InstanceConfig):
@@ -208,28 +208,28 @@ class ProviderInstances:
             file,
         )
 
-    def _why_unknown(self, name: str, config: InstanceConfig) -> str:
-        why = f"unknown provider type {config.type!r}"
+    def _unknown_type_reason(self, name: str, config: InstanceConfig) -> str:
+        reason = f"unknown provider type {config.type!r}"
         if self._file:
-            why = f"{place_of(self._file, 'providers', name, 'type')[0]}: {why}"
+            reason = f"{place_of(self._file, 'providers', name, 'type')[0]}: {reason}"
         line = plugin_line("vendor", config.type)
         if line:
-            return f"{why}: {line}"
+            return f"{reason}: {line}"
         near = did_you_mean(config.type, self._types)
-        return f"{why}; {near}" if near else why
+        return f"{reason}; {near}" if near else reason
 
-    def _take_out(self, name: str, why: str) -> ProviderInstance:
+    def _remove(self, name: str, reason: str) -> ProviderInstance:
         with self._lock:
             instance = self[name]
-            self._gone[name] = why
+            self._removal_reasons[name] = reason
             del self._instances[name]
             self.version += 1
-        instance.close(why)
+        instance.close(reason)
         self._observers.notify("genai_on_change", kind="provider", name=name, added=False)
         return instance
 
-    def _put_back(self, instance: ProviderInstance) -> None:
+    def _replace(self, instance: ProviderInstance) -> None:
         with self._lock:
             self._instances[instance.name] = instance
-            self._gone.pop(instance.name, None)
+            self._removal_reasons.pop(instance.name, None)
             self.version += 1

@@ -28,7 +28,7 @@ from genai_host.util.text import describe_exception
 
 IN_KEYRING: Final = {"in": "keyring"}
 _VERSION = 1
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_OTHER_USERS = stat.S_IRWXG | stat.S_IRWXO
 
 StoredKeys = dict[str, dict[str, Any]]
 """By instance and setting: the secret, or `IN_KEYRING`."""
@@ -49,7 +49,7 @@ class KeyFile:
         text = read_text(self.path)
         if text is None:
             return {}
-        self._must_be_private()
+        self._check_private()
         return self._parsed(text)
 
     @contextlib.contextmanager
@@ -57,16 +57,16 @@ class KeyFile:
         """Edit the content: one process at a time, and atomically."""
         path = os.path.realpath(self.path)  # preserve a symbolic link
         with alone(path):
-            kept = self.read()
-            yield kept
-            filled = {name: settings for name, settings in kept.items() if settings}
+            stored = self.read()
+            yield stored
+            filled = {name: settings for name, settings in stored.items() if settings}
             text = json.dumps({"version": _VERSION, "keys": filled}, indent=2)
             with writing(path):
                 write_text(path, f"{text}\n")
 
-    def _must_be_private(self) -> None:
+    def _check_private(self) -> None:
         """Reject a file that other users can read, as OpenSSH does."""
-        if os.name != "nt" and os.stat(self.path).st_mode & _OTHERS:
+        if os.name != "nt" and os.stat(self.path).st_mode & _OTHER_USERS:
             raise ConfigurationError(
                 f"{self.path} has keys, and other users can read it",
                 file=self.path,
@@ -76,7 +76,7 @@ class KeyFile:
     def _parsed(self, text: str) -> StoredKeys:
         try:
             data = json.loads(text)
-            version, kept = data["version"], data["keys"]
+            version, stored = data["version"], data["keys"]
         except (ValueError, LookupError, TypeError, RecursionError):
             raise self._damaged() from None  # the original error quotes the file
         if type(version) is int and version > _VERSION:
@@ -85,9 +85,9 @@ class KeyFile:
                 file=self.path,
                 hint="pip install --upgrade genai-host",
             )
-        if version != _VERSION or not _is_kept(kept):
+        if version != _VERSION or not _are_stored_keys(stored):
             raise self._damaged()
-        return dict(kept)
+        return dict(stored)
 
     def _damaged(self) -> ConfigurationError:
         return ConfigurationError(
@@ -97,11 +97,11 @@ class KeyFile:
         )
 
 
-def _is_kept(kept: Any) -> bool:
-    return isinstance(kept, dict) and all(
+def _are_stored_keys(stored: Any) -> bool:
+    return isinstance(stored, dict) and all(
         isinstance(settings, dict)
         and all(isinstance(each, str) or each == IN_KEYRING for each in settings.values())
-        for settings in kept.values()
+        for settings in stored.values()
     )
 
 
@@ -126,7 +126,7 @@ class KeyRing:
     """
 
     def __init__(self, backend: KeyringBackend | None = None) -> None:
-        self._given = backend
+        self._backend_given = backend
 
     def unavailable_reason(self) -> str:
         """Why there is no keyring; empty if there is one."""
@@ -134,17 +134,17 @@ class KeyRing:
         return found if isinstance(found, str) else ""
 
     def get(self, name: str, service: str = "") -> Secret | None:
-        with _asking("read from"):
+        with _converted_errors("read from"):
             found = self._backend().get_password(service or _service(), name)
         return Secret(found) if found else None
 
     def set(self, name: str, secret: Secret) -> None:
-        with _asking("write to", secret):
+        with _converted_errors("write to", secret):
             self._backend().set_password(_service(), name, secret.reveal())
 
     def delete(self, name: str) -> None:
         """Delete a secret, if it exists."""
-        with _asking("write to"):
+        with _converted_errors("write to"):
             if self._backend().get_password(_service(), name) is not None:
                 self._backend().delete_password(_service(), name)
 
@@ -156,8 +156,8 @@ class KeyRing:
 
     def _find(self) -> KeyringBackend | str:
         """The backend, or why there is none."""
-        if self._given is not None:
-            return self._given
+        if self._backend_given is not None:
+            return self._backend_given
         try:
             import keyring
             from keyring.backends import fail, null
@@ -179,16 +179,16 @@ def _service() -> str:
 
 
 @contextlib.contextmanager
-def _asking(what: str, secret: Secret | None = None) -> Iterator[None]:
+def _converted_errors(what: str, secret: Secret | None = None) -> Iterator[None]:
     """Convert errors of a backend, without the secret that their messages may contain."""
     try:
         yield
     except ConfigurationError:
         raise
     except Exception as error:  # noqa: BLE001 - each backend has its own exceptions
-        why = describe_exception(error)
+        reason = describe_exception(error)
         if secret is not None:
-            why = why.replace(secret.reveal(), "***")
+            reason = reason.replace(secret.reveal(), "***")
         raise ConfigurationError(
-            f"cannot {what} the keyring: {why}", hint="unlock it, then run: genai-host doctor"
+            f"cannot {what} the keyring: {reason}", hint="unlock it, then run: genai-host doctor"
         ) from None

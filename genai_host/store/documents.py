@@ -48,9 +48,9 @@ class _Statements:
     """SQL for the documents that satisfy a condition. It is made once: to make a statement and to
     find its compiled form takes longer than all the rest of a query."""
 
-    def __init__(self, mine: ColumnElement[bool]) -> None:
+    def __init__(self, condition: ColumnElement[bool]) -> None:
         columns = documents.c
-        this = and_(mine, columns.id == bindparam("of_id"))
+        this = and_(condition, columns.id == bindparam("of_id"))
         version: BindParameter[int] = bindparam("new_version")
         value: BindParameter[str] = bindparam("new_value")
         self.get = select(documents).where(this)
@@ -58,10 +58,10 @@ class _Statements:
         self.number = select(columns.number).where(this)
         self.update = update(documents).where(this).values(version=version, value=value)
         self.delete = delete(documents).where(this)
-        self.count = select(func.count()).select_from(documents).where(mine)
-        self.clear = delete(documents).where(mine)
+        self.count = select(func.count()).select_from(documents).where(condition)
+        self.clear = delete(documents).where(condition)
         self.list = {
-            (newest_first, has_last): _ordered(mine, newest_first, has_last)
+            (newest_first, has_last): _ordered(condition, newest_first, has_last)
             for newest_first in (True, False)
             for has_last in (True, False)
         }
@@ -69,9 +69,9 @@ class _Statements:
         self.page = {key: each.limit(limit) for key, each in self.list.items()}
 
 
-def _ordered(mine: ColumnElement[bool], newest_first: bool, has_last: bool) -> Select[Any]:
+def _ordered(condition: ColumnElement[bool], newest_first: bool, has_last: bool) -> Select[Any]:
     number = documents.c.number
-    chosen = select(documents).where(mine).order_by(number.desc() if newest_first else number)
+    chosen = select(documents).where(condition).order_by(number.desc() if newest_first else number)
     if has_last:
         last: BindParameter[int] = bindparam("last")
         chosen = chosen.where(number < last if newest_first else number > last)
@@ -103,9 +103,9 @@ class Documents:
         self._collection = collection
         self._conversation = conversation
         self._statements = _STATEMENTS[conversation is not None]
-        self._mine = {"of_owner": owner, "of_collection": collection}
+        self._key = {"of_owner": owner, "of_collection": collection}
         if conversation is not None:
-            self._mine["of_conversation"] = conversation
+            self._key["of_conversation"] = conversation
 
     def get(self, id: str) -> Document:
         """Read a document. Raises `NotFound`."""
@@ -127,20 +127,20 @@ class Documents:
                 self._put(connection, id, text, expect.get(id))
 
     def _put(self, connection: Connection, id: str, text: str, expect: int | None) -> int:
-        found = connection.execute(self._statements.version, self._this(id)).scalar()
+        found = connection.execute(self._statements.version, self._key_of(id)).scalar()
         now = found or 0
         if expect is not None and expect != now:
             raise self._conflict(id)
         if found is None:
-            mine = {"owner": self._owner, "collection": self._collection, "id": id}
+            condition = {"owner": self._owner, "collection": self._collection, "id": id}
             values = {"conversation": self._conversation, "version": now + 1, "value": text}
             try:
-                connection.execute(_INSERT, {**mine, **values})
+                connection.execute(_INSERT, {**condition, **values})
             except IntegrityError as error:  # another writer created it meanwhile
                 raise self._conflict(id) from error
         else:
             changed = {"new_version": now + 1, "new_value": text}
-            connection.execute(self._statements.update, {**self._this(id), **changed})
+            connection.execute(self._statements.update, {**self._key_of(id), **changed})
         return now + 1
 
     def change(
@@ -166,20 +166,20 @@ class Documents:
             return False
         with self._database.writing() as connection:
             if expect is not None:
-                found = connection.execute(self._statements.version, self._this(id)).scalar()
+                found = connection.execute(self._statements.version, self._key_of(id)).scalar()
                 if found not in (None, expect):
                     raise self._conflict(id)
-            return connection.execute(self._statements.delete, self._this(id)).rowcount > 0
+            return connection.execute(self._statements.delete, self._key_of(id)).rowcount > 0
 
     def count(self) -> int:
         """Number of documents."""
         with self._database.reading() as connection:
-            return int(connection.execute(self._statements.count, self._mine).scalar_one())
+            return int(connection.execute(self._statements.count, self._key).scalar_one())
 
     def clear(self) -> int:
         """Delete all documents, and return their number."""
         with self._database.writing() as connection:
-            return connection.execute(self._statements.clear, self._mine).rowcount
+            return connection.execute(self._statements.clear, self._key).rowcount
 
     def list(
         self,
@@ -190,7 +190,7 @@ class Documents:
         where: Mapping[str, Any] | None = None,
     ) -> list[Document]:
         """As `DocumentCollection.list`."""
-        values: dict[str, Any] = dict(self._mine)
+        values: dict[str, Any] = dict(self._key)
         if isinstance(after, int):
             values["last"] = after
         elif after is not None:
@@ -198,8 +198,8 @@ class Documents:
         key = newest_first, after is not None
         if where:
             chosen = self._statements.list[key]
-            for name, wanted in where.items():
-                chosen = chosen.where(self._may_have(name, wanted))
+            for name, expected in where.items():
+                chosen = chosen.where(self._coarse_filter(name, expected))
         else:
             chosen = self._statements.page[key]
             values["most"] = limit
@@ -213,31 +213,31 @@ class Documents:
                     break
         return found
 
-    def _may_have(self, name: str, wanted: Any) -> ColumnElement[bool]:
+    def _coarse_filter(self, name: str, expected: Any) -> ColumnElement[bool]:
         """A coarse filter: true for every matching document and few others. Databases parse less
         JSON than the host writes, and compare values differently."""
-        if not re.fullmatch(_PLAIN, name) or not _is_comparable(wanted):
+        if not re.fullmatch(_PLAIN, name) or not _is_comparable(expected):
             return true()
         value = documents.c.value
         if self._database.is_sqlite:
             field = func.json_extract(value, f'$."{name}"')
-            return or_(func.json_valid(value) == 0, field == wanted)
+            return or_(func.json_valid(value) == 0, field == expected)
         in_jsonb = cast(value, JSONB)[name]
         return case(
             (func.strpos(value, "\\u") > 0, true()),  # PostgreSQL cannot parse all of these
-            else_=in_jsonb == cast(literal(write_json(wanted).decode(), Text), JSONB),
+            else_=in_jsonb == cast(literal(write_json(expected).decode(), Text), JSONB),
         )
 
     def _row(self, statement: Select[Any], id: str) -> Row[Any]:
         if _is_id(id):
             with self._database.reading() as connection:
-                row = connection.execute(statement, self._this(id)).one_or_none()
+                row = connection.execute(statement, self._key_of(id)).one_or_none()
             if row is not None:
                 return row
         raise NotFound(f"no document {short_repr(id)} in {self._collection}")
 
-    def _this(self, id: str) -> dict[str, str]:
-        return {**self._mine, "of_id": id}
+    def _key_of(self, id: str) -> dict[str, str]:
+        return {**self._key, "of_id": id}
 
     def _conflict(self, id: str) -> Conflict:
         return Conflict(
@@ -257,17 +257,18 @@ def _is_id(id: str) -> bool:
     return storable(id) == id
 
 
-def _is_comparable(wanted: Any) -> bool:
+def _is_comparable(expected: Any) -> bool:
     """Whether the databases compare the value as Python does."""
-    if isinstance(wanted, str):
-        return wanted.isprintable()
-    return isinstance(wanted, int) and abs(wanted) <= _EXACT
+    if isinstance(expected, str):
+        return expected.isprintable()
+    return isinstance(expected, int) and abs(expected) <= _EXACT
 
 
 def _has(value: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
     return all(
-        value.get(name) == wanted and isinstance(value.get(name), bool) == isinstance(wanted, bool)
-        for name, wanted in where.items()
+        value.get(name) == expected
+        and isinstance(value.get(name), bool) == isinstance(expected, bool)
+        for name, expected in where.items()
     )
 
 

@@ -45,7 +45,7 @@ from genai_host.store.records import (
     new_id,
     read,
 )
-from genai_host.store.search import having
+from genai_host.store.search import matching
 from genai_host.store.tables import conversations, entries, messages, tries
 from genai_host.store.usage import UsageRow, add_usage, read_usage
 from genai_host.usage.metering import UsageAggregate
@@ -204,7 +204,7 @@ class ConversationQueries:
         chosen = (
             select(*columns, conversations.c.name, conversations.c.title)
             .join(conversations)
-            .where(self._mine(), having(words, self._database.engine.dialect.name))
+            .where(self._mine(), matching(words, self._database.engine.dialect.name))
             .order_by(messages.c.id.desc())
             .limit(limit)
         )

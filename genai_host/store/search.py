@@ -46,12 +46,12 @@ class SearchWord(NamedTuple):
         words: Words from `tokenize` that a matching text contains; several for a script without
             spaces.
         part: Literal text to find; empty if the words suffice.
-        begins: Whether the word is a prefix.
+        is_prefix: Whether the word is a prefix.
     """
 
     words: tuple[str, ...]
     part: str = ""
-    begins: bool = False
+    is_prefix: bool = False
 
 
 def tokenize(text: str) -> str:
@@ -68,18 +68,18 @@ def tokenize(text: str) -> str:
     return " ".join(found)
 
 
-def asked_for(words: str) -> list[SearchWord]:
+def parse_query(words: str) -> list[SearchWord]:
     """Parse a search query: words separated by spaces; `wor*` is a prefix."""
-    asked = []
-    for run, star in _asked_runs().findall(words):
+    query = []
+    for run, star in _query_runs().findall(words):
         folded = _folded(run)
         pieces = [word for each in _runs().findall(folded) for word in _pieces(each)]
         if _is_unspaced(run):
             pairs = [word for word in pieces if len(word) > 1]
-            asked.append(SearchWord(tuple(pairs or pieces), run if len(run) > 2 else ""))
+            query.append(SearchWord(tuple(pairs or pieces), run if len(run) > 2 else ""))
         elif pieces:
-            asked.append(SearchWord(tuple(pieces), begins=bool(star)))
-    return asked
+            query.append(SearchWord(tuple(pieces), is_prefix=bool(star)))
+    return query
 
 
 def pattern_for(words: str) -> Any:
@@ -88,7 +88,7 @@ def pattern_for(words: str) -> Any:
     import regex
 
     each = []
-    for run, star in _asked_runs().findall(words):
+    for run, star in _query_runs().findall(words):
         word = regex.escape(run)
         if not _is_unspaced(run):
             word = f"(?<!{_SPACED}){word}{_SPACED + '*' if star else ''}(?!{_SPACED})"
@@ -126,7 +126,7 @@ def _runs() -> Any:
 
 
 @cache
-def _asked_runs() -> Any:
+def _query_runs() -> Any:
     return _compiled(rf"([{_UNSPACED}]+|{_SPACED}+)(\*?)")
 
 
@@ -167,24 +167,24 @@ def create(connection: Connection) -> None:
         connection.execute(text(statement))
 
 
-def having(words: str, dialect: str) -> ColumnElement[bool]:
+def matching(words: str, dialect: str) -> ColumnElement[bool]:
     """Condition for messages with these words."""
-    asked = asked_for(words)
-    if not asked:
+    query = parse_query(words)
+    if not query:
         return false()
-    terms = [(word, each.begins) for each in asked for word in each.words]
+    terms = [(word, each.is_prefix) for each in query for word in each.words]
     is_sqlite = dialect == "sqlite"
     has, position = (_sqlite_has, func.instr) if is_sqlite else (_postgresql_has, func.strpos)
-    parts = [position(messages.c.text, each.part) > 0 for each in asked if each.part]
+    parts = [position(messages.c.text, each.part) > 0 for each in query if each.part]
     return and_(has(terms), *parts)
 
 
 def _sqlite_has(terms: list[tuple[str, bool]]) -> ColumnElement[bool]:
-    asked = " AND ".join(f'"{word}"{"*" * begins}' for word, begins in terms)
+    query = " AND ".join(f'"{word}"{"*" * is_prefix}' for word, is_prefix in terms)
     hits: Select[tuple[int]] = select(literal_column("rowid")).select_from(text("messages_words"))
-    return messages.c.id.in_(hits.where(literal_column("messages_words").op("MATCH")(asked)))
+    return messages.c.id.in_(hits.where(literal_column("messages_words").op("MATCH")(query)))
 
 
 def _postgresql_has(terms: list[tuple[str, bool]]) -> ColumnElement[bool]:
-    asked = " & ".join(f"'{word}'{':*' * begins}" for word, begins in terms)
-    return literal_column("terms").op("@@")(cast(asked, TSQUERY))
+    query = " & ".join(f"'{word}'{':*' * is_prefix}" for word, is_prefix in terms)
+    return literal_column("terms").op("@@")(cast(query, TSQUERY))

@@ -1,7 +1,7 @@
 """The tools of all plugins: which of them are offered, and how they are called.
 
     Toolbox.call → _refusal (unknown, denied, not approved, not available here)
-                 → run_within → SchemaValidator.check → Tool.run → _kept (capped, as recorded)
+                 → run_within → SchemaValidator.check → Tool.run → _recorded_form (truncated)
 
 Errors become outputs for the model. Only what ends the turn is raised.
 """
@@ -58,14 +58,14 @@ MOST_PARTS = 1000
 MOST_DATA = 2**20
 """Maximum number of bytes of reactions and context, as JSON; more is an error."""
 
-_LOOK = 5.0  # timeout of a tool's schema and of `available_when`, in seconds
+_CHECK_TIMEOUT = 5.0  # timeout of a tool's schema and of `available_when`, in seconds
 
 
 _log = logging.getLogger(__name__)
 
 
 @frozen
-class _Known:
+class _DescribedTool:
     """A tool with its schema, described and compiled once."""
 
     schema: ToolSchema
@@ -81,28 +81,28 @@ class _Run:
 
 
 @define(eq=False, slots=False)
-class _KnownTools:
+class _ToolSet:
     """The declared tools and the sources, read on first use, since many conversations use no tools.
     Toolboxes that are limited to some tools share it."""
 
-    _given: Mapping[str, Tool]
+    _declared_tools: Mapping[str, Tool]
     _approved: Callable[[Tool], Tool]
-    _given_sources: Iterable[ToolSource]
+    _sources_given: Iterable[ToolSource]
     _clock: Clock
     _lock: threading.RLock = field(factory=threading.RLock, init=False)
 
     @lazy_property
     def declared(self) -> Mapping[str, Tool]:
-        return {name: self._approved(tool) for name, tool in self._given.items()}
+        return {name: self._approved(tool) for name, tool in self._declared_tools.items()}
 
     @lazy_property
     def sources(self) -> ToolSources:
-        return ToolSources(self._given_sources, self._clock)
+        return ToolSources(self._sources_given, self._clock)
 
     def close(self, watchdog: Watchdog) -> None:
         with self._lock:
             if "sources" not in vars(self):
-                self._given_sources = ()
+                self._sources_given = ()
         self.sources.close(watchdog)
 
 
@@ -128,20 +128,20 @@ class Toolbox:
         self._observers = observers or Observers()
         self._approvals = dict(approvals or {})
         self._only: Sequence[str] | None = None
-        self._known_tools = _KnownTools(tools, self._approved, sources, clock)
+        self._tool_set = _ToolSet(tools, self._approved, sources, clock)
         self._reactions = {} if reactions is None else reactions
         self._forms: dict[str, SchemaValidator] = {}
         self._clock = clock
         self._codec = codec
-        self._known: dict[str, tuple[Tool, _Known | ValidationError]] = {}
+        self._described_tools: dict[str, tuple[Tool, _DescribedTool | ValidationError]] = {}
 
     @property
     def _tools(self) -> Mapping[str, Tool]:
-        return self._known_tools.declared
+        return self._tool_set.declared
 
     @property
     def _sources(self) -> ToolSources:
-        return self._known_tools.sources
+        return self._tool_set.sources
 
     def only(self, names: Sequence[str] | None) -> Toolbox:
         """The same toolbox, limited to some tools: names, and prefixes such as `git__*`; None for
@@ -156,8 +156,8 @@ class Toolbox:
         """The current tools by name, with the user's approval rules. Raises the error of the
         cancellation."""
         sourced = self._sources.tools(until, self._only)
-        further = {name: self._approved(tool) for name, tool in sourced.items()}
-        return self._fitting({**further, **self._tools})
+        sourced_tools = {name: self._approved(tool) for name, tool in sourced.items()}
+        return self._selected({**sourced_tools, **self._tools})
 
     def fault(self, name: str) -> BaseException | None:
         """Why the source of a tool is unavailable; None if it is available."""
@@ -168,16 +168,16 @@ class Toolbox:
         return self._sources.unavailable_reason(of_source(name))
 
     def close(self) -> None:
-        self._known_tools.close(self._observers.watchdog)
+        self._tool_set.close(self._observers.watchdog)
 
     def schema(self, tool: Tool) -> ToolSchema:
         """A tool as sent to the model. Raises `ValidationError` if it cannot be described."""
-        return self._know(tool).schema
+        return self._describe(tool).schema
 
     def unenforced(self, tool: Tool) -> list[str]:
         """Patterns in the parameters that are not enforced, with the reason. Raises
         `ValidationError` if the tool cannot be described."""
-        return self._know(tool).checker.unenforced()
+        return self._describe(tool).checker.unenforced()
 
     def offered(self, context: Mapping[str, Any], until: Cancellation) -> tuple[AvailableTool, ...]:
         """The tools available in a context and not denied, by name. A tool is omitted if it cannot
@@ -188,15 +188,17 @@ class Toolbox:
         return tuple(
             AvailableTool(self.schema(tool), tool.approval)
             for tool in self.tools(until).values()
-            if not self.why_not(tool, context, until)
+            if not self.reason_not_offered(tool, context, until)
         )
 
-    def why_not(self, tool: Tool, context: Mapping[str, Any], until: Cancellation) -> str:
+    def reason_not_offered(
+        self, tool: Tool, context: Mapping[str, Any], until: Cancellation
+    ) -> str:
         """Why a tool is not offered in a context; empty if it is. Raises the error of the
         cancellation."""
         if tool.approval == "deny":
             return "it is denied"
-        return self._absence(tool, context, until)
+        return self._unavailable_reason(tool, context, until)
 
     def call(
         self,
@@ -225,12 +227,12 @@ class Toolbox:
         def run(limits: Cancellation) -> ToolOutput:
             arguments = self._copy(call.arguments)
             try:
-                self._know(tool).checker.check(arguments)
+                self._describe(tool).checker.check(arguments)
             except ValidationError as error:
                 return _failed(f"invalid arguments for {tool.name}: {message_of(error)}")
             given = tool.run(arguments, _Run(self._copy(context), limits))
             try:
-                return self._kept(output_of(given))
+                return self._recorded_form(output_of(given))
             except (ValidationError, TypeError) as error:
                 raise TypeError(f"invalid output: {message_of(error)}") from error
 
@@ -257,7 +259,7 @@ class Toolbox:
             return None
         return _failed(f"{short_repr(call.name)} was interrupted and may have completed")
 
-    def _fitting(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
+    def _selected(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
         return {name: tools[name] for name in sorted(tools) if fits(name, self._only)}
 
     def _tool(self, name: str, until: Cancellation) -> Tool | None:
@@ -289,11 +291,11 @@ class Toolbox:
     ) -> str:
         """Why a call is refused; empty if it is not."""
         if tool is None:
-            known = ", ".join(self._fitting({**self._sources.seen, **self._tools})) or "none"
-            return shorten(f"unknown tool {short_repr(call.name)}; choose from: {known}")
+            described = ", ".join(self._selected({**self._sources.seen, **self._tools})) or "none"
+            return shorten(f"unknown tool {short_repr(call.name)}; choose from: {described}")
         if tool.approval == "deny":
             return f"tool {tool.name!r} is denied"
-        absence = self._absence(tool, context, until)
+        absence = self._unavailable_reason(tool, context, until)
         if absence:
             return f"tool {tool.name!r} is unavailable: {absence}"
         if call.malformed:
@@ -304,49 +306,51 @@ class Toolbox:
             return f"tool {tool.name!r} needs the approval of the user"
         return ""
 
-    def _absence(self, tool: Tool, context: Mapping[str, Any], until: Cancellation) -> str:
+    def _unavailable_reason(
+        self, tool: Tool, context: Mapping[str, Any], until: Cancellation
+    ) -> str:
         """Why a tool is unavailable in a context; empty if it is available."""
-        before, known = self._known.get(tool.name, (None, None))
-        if before == tool and known is not None and tool.available_when is always:
-            return message_of(known) if isinstance(known, ValidationError) else ""
+        before, described = self._described_tools.get(tool.name, (None, None))
+        if before == tool and described is not None and tool.available_when is always:
+            return message_of(described) if isinstance(described, ValidationError) else ""
 
-        def look(_: Cancellation) -> str:
-            self._know(tool)
+        def check(_: Cancellation) -> str:
+            self._describe(tool)
             found = tool.available_when(self._copy(context))
             if not isinstance(found, bool):
                 raise TypeError(f"available_when returned {short_repr(found)}, not a bool")
             return "" if found else "available_when is false in this context"
 
         def failed(error: BaseException) -> str:
-            is_ours = isinstance(error, GenaiError)
-            why = message_of(error) if is_ours else describe_exception(error)
-            _log.warning("tool %s cannot be offered: %s", tool.name, why, exc_info=error)
-            return why
+            is_expected = isinstance(error, GenaiError)
+            reason = message_of(error) if is_expected else describe_exception(error)
+            _log.warning("tool %s cannot be offered: %s", tool.name, reason, exc_info=error)
+            return reason
 
         try:
-            return self._within(_LOOK, tool.name, look, failed, until)
+            return self._within(_CHECK_TIMEOUT, tool.name, check, failed, until)
         except LimitExceeded:
             until.check()
             _log.warning("available_when of tool %s timed out", tool.name)
             return "its check for availability timed out"
 
-    def _know(self, tool: Tool) -> _Known:
+    def _describe(self, tool: Tool) -> _DescribedTool:
         """Describe a tool. Raises `ValidationError` if that is not possible."""
-        before, known = self._known.get(tool.name, (None, None))
-        if before != tool or known is None:  # threads may compute the same
-            known = self._described(tool)
-            self._known[tool.name] = tool, known
-        if isinstance(known, ValidationError):
-            raise known
-        return known
+        before, described = self._described_tools.get(tool.name, (None, None))
+        if before != tool or described is None:  # threads may compute the same
+            described = self._describe_afresh(tool)
+            self._described_tools[tool.name] = tool, described
+        if isinstance(described, ValidationError):
+            raise described
+        return described
 
-    def _described(self, tool: Tool) -> _Known | ValidationError:
+    def _describe_afresh(self, tool: Tool) -> _DescribedTool | ValidationError:
         try:
             schema = tool.schema
             if schema.parameters["type"] != "object":
                 raise ValidationError("its parameters are not an object")
             schema = evolve(schema, parameters=json_round_trip(schema.parameters, self._codec))
-            return _Known(schema, SchemaValidator(schema.parameters))
+            return _DescribedTool(schema, SchemaValidator(schema.parameters))
         except ValidationError as error:
             return error
         except Exception as error:  # noqa: BLE001 - any code may make the parameters
@@ -367,18 +371,18 @@ class Toolbox:
         """A copy, since a tool may modify its arguments."""
         return json_round_trip(value, self._codec)
 
-    def _kept(self, output: ToolOutput) -> ToolOutput:
+    def _recorded_form(self, output: ToolOutput) -> ToolOutput:
         """An output in its recorded form, bounded in size."""
-        output = evolve(output, content=tuple(_capped(output)))
+        output = evolve(output, content=tuple(_truncated(output)))
         form = json_round_trip(output, self._codec)
         size = len(write_json([form.get("reactions"), form.get("context")]))
         if size > MOST_DATA:
             raise ValidationError(f"its reactions and its context have {size} bytes")
-        kept: ToolOutput = self._codec.from_json(form, ToolOutput)
-        ends = [self._ends(reaction) for reaction in kept.reactions]
-        return evolve(kept, ends=True) if any(ends) else kept
+        recorded: ToolOutput = self._codec.from_json(form, ToolOutput)
+        ends = [self._ends_turn(reaction) for reaction in recorded.reactions]
+        return evolve(recorded, ends=True) if any(ends) else recorded
 
-    def _ends(self, reaction: Mapping[str, Any]) -> bool:
+    def _ends_turn(self, reaction: Mapping[str, Any]) -> bool:
         """Whether a reaction ends the turn. Raises `ValidationError` if it does not match
         its type."""
         kind = self._reactions.get(reaction["type"])
@@ -394,7 +398,7 @@ class Toolbox:
         return kind.ends
 
 
-def _capped(output: ToolOutput) -> Iterator[Text | Image]:
+def _truncated(output: ToolOutput) -> Iterator[Text | Image]:
     """The content of an output, truncated with a note if it is too large."""
     text, images = MOST_TEXT, MOST_IMAGES
     for number, part in enumerate(output.content):
@@ -415,5 +419,5 @@ def _capped(output: ToolOutput) -> Iterator[Text | Image]:
             yield Text(f"(an image of {len(part.data)} bytes was omitted)")
 
 
-def _failed(why: str) -> ToolOutput:
-    return ToolOutput(Text(why), error=True)
+def _failed(reason: str) -> ToolOutput:
+    return ToolOutput(Text(reason), error=True)

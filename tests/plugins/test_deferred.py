@@ -19,7 +19,7 @@ from genai_host.api import Model
 from genai_host.config import InstanceConfig, SetConfig
 from genai_host.errors import NoRoute
 from genai_host.plugins.discovery import InstalledPlugins, Plugins
-from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex, must_not_load
+from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex, skipped_result
 from genai_host.plugins.results import LoadedPlugin
 from genai_host.providers.instance import ProviderUnavailable
 from genai_host_testing import make_distribution
@@ -160,12 +160,12 @@ def test_a_late_load_keeps_what_other_processes_saved(installed: Path) -> None:
     plugins = load(installed)
     index = PluginIndex([str(installed)], str(installed.parent / "index"))
     by_name = {each.name: each for each in index.plugins()}
-    index.remember({by_name["one"].key: must_not_load(by_name["one"], "it hangs")})
+    index.remember({by_name["one"].key: skipped_result(by_name["one"], "it hangs")})
     change(installed, "two", _MODEL.format(name="new"))
     assert "two" not in plugins.registry.models
     index = PluginIndex([str(installed)], str(installed.parent / "index"))
     results = index.outcomes()
-    assert results[by_name["one"].key].is_left_out
+    assert results[by_name["one"].key].is_skipped
     assert results[by_name["two"].key].provides == {"models": ["new"]}
 
 

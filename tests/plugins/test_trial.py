@@ -179,7 +179,7 @@ class TestLoading:
         assert outcomes(load(site)) == {"a_good": "", "b_crash": ""}
 
 
-_BAD = LoadResult("broken", "it ends the process", "do this", is_left_out=True)
+_BAD = LoadResult("broken", "it ends the process", "do this", is_skipped=True)
 
 
 class TestWithoutProcesses:
@@ -226,7 +226,7 @@ class TestWithoutProcesses:
             load(site)
         there = index(site)
         [bad] = [plugin for plugin in there.plugins() if plugin.name == "bad"]
-        assert there.outcomes()[bad.key].is_left_out
+        assert there.outcomes()[bad.key].is_skipped
 
     def test_without_a_cache(self, site: Path, tried: list[list[str]], tmp_path: Path) -> None:
         nowhere = tmp_path / "file"
@@ -287,7 +287,7 @@ class TestMarks:
         there = index(site)
         one, two = there.plugins()
         discovery = InstalledPlugins(there)
-        discovery.left_out([one, two])
+        discovery.skipped([one, two])
         for found in (one, two):
             with discovery.loading(found):
                 [mark] = self.marks(site)
@@ -300,7 +300,7 @@ class TestMarks:
         there = index(site)
         discovery = InstalledPlugins(there)
         [one, _] = there.plugins()
-        discovery.left_out([one])
+        discovery.skipped([one])
         with pytest.raises(error), discovery.loading(one):
             raise error
         assert self.marks(site) == []

@@ -525,9 +525,9 @@ class TestDocuments:
     def test_postgresql_filters_values_as_json(self) -> None:
         documents = Documents(Database("postgresql://host/db", 1.0), "ann", "notes", None)
         dialect = postgresql.dialect()  # type: ignore[no-untyped-call]  # so in SQLAlchemy
-        condition = documents._may_have("a", [1]).compile(dialect=dialect)
+        condition = documents._coarse_filter("a", [1]).compile(dialect=dialect)
         assert str(condition) == "true"
-        condition = documents._may_have("a", "x").compile(dialect=dialect)
+        condition = documents._coarse_filter("a", "x").compile(dialect=dialect)
         assert list(condition.params.values()) == ["\\u", 0, "a", '"x"']
         pattern = r"strpos\(.*\) > .* THEN true ELSE \(CAST\(.* AS JSONB\).* = CAST\("
         assert re.search(pattern, str(condition))

@@ -25,7 +25,7 @@ from genai_host.conversations.record import (
 from genai_host.store import Store
 from genai_host.store.indexer import Indexer, _taken_back
 from genai_host.store.records import StoredTry
-from genai_host.store.search import SearchWord, asked_for, having, pattern_for, tokenize
+from genai_host.store.search import SearchWord, matching, parse_query, pattern_for, tokenize
 from genai_host_testing.internal.stores import begin
 
 NOON = 1_893_499_200.0
@@ -216,14 +216,14 @@ def test_the_words_of_a_text_are_limited(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize(("query", "words"), [
     ("", []),
-    ("One tw*", [SearchWord(("one",)), SearchWord(("tw",), begins=True)]),
+    ("One tw*", [SearchWord(("one",)), SearchWord(("tw",), is_prefix=True)]),
     ("東", [SearchWord(("東",))]),
     ("東京", [SearchWord(("東京",))]),
     ("東京都", [SearchWord(("東京", "京都"), "東京都")]),
     ("* ,", []),
 ])  # fmt: skip
 def test_a_query_is_parsed(query: str, words: list[SearchWord]) -> None:
-    assert asked_for(query) == words
+    assert parse_query(query) == words
 
 
 @pytest.mark.parametrize(("query", "text", "expected"), [
@@ -250,11 +250,11 @@ def test_conditions_of_queries(query: str, on_sqlite: list[Any], on_postgresql: 
         ("sqlite", sqlite.dialect(), "instr(", " MATCH ", on_sqlite),
         ("postgresql", postgresql.dialect(), "strpos(", " @@ ", on_postgresql),  # type: ignore[no-untyped-call]  # so in SQLAlchemy
     ):
-        condition = having(query, name).compile(dialect=dialect)
+        condition = matching(query, name).compile(dialect=dialect)
         assert list(condition.params.values()) == expected
         assert match in str(condition)
         assert (find in str(condition)) == (len(expected) > 1)
 
 
 def test_a_query_without_words_matches_nothing() -> None:
-    assert str(having("* ,", "sqlite")) == "false"
+    assert str(matching("* ,", "sqlite")) == "false"

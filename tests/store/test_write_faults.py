@@ -133,12 +133,12 @@ class Run:
                 assert under_way is None
             else:
                 assert row["turn"] == under_way
-                place, begins = str(row.get("path")), row["entry"] == "step_started"
+                place, is_prefix = str(row.get("path")), row["entry"] == "step_started"
                 if row["entry"] == "turn_ended":
                     under_way = None
                 else:
-                    assert steps.get(place) == (None if begins else 1), (place, row)
-                    steps[place] = 1 if begins else 2
+                    assert steps.get(place) == (None if is_prefix else 1), (place, row)
+                    steps[place] = 1 if is_prefix else 2
 
 
 @pytest.mark.parametrize("seed", [*range(10), 47])  # 47 changed a decision on record
