@@ -35,7 +35,7 @@ from pathlib import Path
 import changed
 import mutate
 
-_MOST_RERUN = 5
+_MAX_RERUN = 5
 _STRESS_RUNS = 50
 _SLOWEST = ("--durations=20", "--durations-min=1")
 _TESTS_FAILED = 1  # pytest.ExitCode.TESTS_FAILED
@@ -98,7 +98,7 @@ def run_once(arguments: list[str]) -> int:
         environ = {**os.environ, _RUN: run}
         code = subprocess.run([*pytest, *_SLOWEST, *arguments], env=environ).returncode
         failed = _last_failed(Path(cache)) if code == _TESTS_FAILED else []
-        if 0 < len(failed) <= _MOST_RERUN:
+        if 0 < len(failed) <= _MAX_RERUN:
             print(f"\nonce more, alone: {', '.join(failed)}", flush=True)
             again = [*pytest, *arguments, "-n", "0", "--last-failed"]
             code = subprocess.run(again, env=environ).returncode

@@ -101,8 +101,8 @@ class VendorTool(ToolSchema):
     receive it. If it has `parameters`, they receive it as a function.
 
     Attributes:
-        kind: What the service does, in words of all formats, so that a tool of the host can replace
-            it: `web_search`, `web_fetch` or `code_execution`; see `server.service_tools`.
+        kind: Kind of tool, the same for all formats, by which a tool of the host can replace it:
+            `web_search`, `web_fetch` or `code_execution`; see `server.service_tools`.
         translated: Whether a service with another dialect receives its own tool of this kind, if it
             has one; see `Dialect.service_tools`.
     """

@@ -89,12 +89,12 @@ def run_in_child(
         arguments: JSON values.
         returns: Class or type that the returned value must match, see `Codec`.
         cancel: Cancelling it kills the process.
-        limits: What the process may take.
+        limits: Resource limits of the process.
         exceeded: The error to raise if the function exceeds a limit, crashes, raises an error other
             than `GenaiError` or returns a value of another type.
         timeout: The error to raise after `limits.seconds`; None for `exceeded`.
-        environment: Environment variables to add. The process has no others but those that find
-            Python, its libraries and certificates, so it has no keys.
+        environment: Environment variables to add. Apart from them, the process has only those that
+            locate Python, its libraries and certificates, so it has no keys.
         data: One more argument, after the others; None for none.
 
     Returns:

@@ -122,18 +122,18 @@ class Dialect(ABC, Generic[C, R]):
         parameters: JSON Schemas of the supported model parameters, by name.
         price_parameters: Parameters that change the price, so that the list price does not apply.
         reserved: Body fields that only the host writes; the parameter `extra_body` cannot set them.
-        extensible: The same for objects to which `extra_body` can add fields. These are left out of
-            a request without the object.
+        extensible: Reserved objects to which `extra_body` can add fields. If a request does not
+            have the object, the fields are not sent.
         variant: Options of the format with their defaults; models, providers and offerings override
             them.
         service_tools: Definitions of the tools that services of the format run themselves, by kind;
             see `VendorTool`.
         tool_names: Names of tools that services of the format accept; the host replaces others.
             None for any.
-        images_in_answers: Whether messages of the model can have images; the host replaces them by
-            text otherwise, which it also does for models that accept no images.
+        images_in_answers: Whether messages of the model can contain images. If not, or if the model
+            accepts no images, the host replaces them by text.
         accepts_tokens: Whether the texts of an `EmbedCall` or `CompleteCall` may be token IDs.
-        most_texts: Maximum number of texts of an `EmbedCall`; the host makes several calls for
+        max_texts: Maximum number of texts of an `EmbedCall`; the host makes several calls for
             more. 0 for no maximum.
     """
 
@@ -150,7 +150,7 @@ class Dialect(ABC, Generic[C, R]):
     tool_names: ClassVar[Pattern[str] | None] = None
     images_in_answers: ClassVar[bool] = False
     accepts_tokens: ClassVar[bool] = False
-    most_texts: ClassVar[int] = 0
+    max_texts: ClassVar[int] = 0
 
     @property
     def models_of(self) -> str:

@@ -14,7 +14,7 @@ from genai_host.api.calls import EXTRA_BODY, VendorTool
 from genai_host.api.messages import Image, VendorPart
 from genai_host.errors import ValidationError
 
-MOST_DROPPED = 20
+MAX_DROPPED = 20
 """Maximum number of ignored fields that a reply lists."""
 
 
@@ -42,13 +42,14 @@ _NOTHING: list[_Elsewhere] = []
 
 
 class DroppedFields(list[str]):
-    """Paths of the fields that are ignored whatever the service.
+    """Paths of the fields that every service ignores.
 
     Args:
         strict: Whether the request is refused instead.
 
     Attributes:
-        changed: Called with all ignored fields when the service of the next attempt ignores others.
+        changed: Called with the paths of all ignored fields when the service of the next attempt
+            ignores others.
     """
 
     # defaults of the class, since many are made and few are filled
@@ -84,7 +85,7 @@ class DroppedFields(list[str]):
         if self._elsewhere is _NOTHING:
             self._elsewhere = []
         self._plain += given is None and not essential
-        if self._plain <= MOST_DROPPED + 1 or given is not None or essential:
+        if self._plain <= MAX_DROPPED + 1 or given is not None or essential:
             self._elsewhere.append(_Elsewhere(path, dialect, given, essential))
 
     def in_body(self, names: Iterable[str], dialect: str) -> None:
@@ -155,8 +156,8 @@ def _unsupported(path: str) -> ValidationError:
     return ValidationError(f"{path} is not supported for this model", path=f"$.{path}")
 
 
-_LONGEST_NAME = 100
+_MAX_NAME = 100
 
 
 def shortened(path: str) -> str:
-    return path[:_LONGEST_NAME]
+    return path[:_MAX_NAME]

@@ -28,12 +28,12 @@ from genai_host.errors import (
     error_of_status,
 )
 
-_LONGEST_MESSAGE = 1000
-_LONGEST_WAIT = 1e9  # seconds; replies of the server repeat the number
+_MAX_MESSAGE = 1000
+_MAX_WAIT = 1e9  # seconds; replies of the server repeat the number
 _MARK = b"\xef\xbb\xbf"  # the byte order mark of UTF-8
-_LARGEST_TEXT = 20_000  # bytes of a body that is not JSON
+_MAX_TEXT = 20_000  # bytes of a body that is not JSON
 _DEPTH = 5  # objects within objects
-_MOST_ITEMS = 10  # of a list
+_MAX_ITEMS = 10  # of a list
 _MESSAGES = (
     "title", "error", "message", "detail", "errors", "msg", "error_msg",
     "error_description", "error_message", "errormessage", "metadata", "raw",
@@ -112,7 +112,7 @@ def error_of_reply(reply: ProviderReply) -> ProviderError:
 def explain_unreadable(reply: ProviderReply) -> MalformedReply | None:
     """The error of a reply with status 200 that is an HTML page, a text or empty, instead of JSON.
     None for other replies."""
-    start = reply.body[:_LARGEST_TEXT].removeprefix(_MARK).lstrip()
+    start = reply.body[:_MAX_TEXT].removeprefix(_MARK).lstrip()
     if start.startswith((b"{", b"[")) or (start and _is_json(reply.body)):
         return None
     text, is_page = _text_of(reply)
@@ -135,7 +135,7 @@ def service_error(
         words: Further text of the error, such as its code and type.
         retry_after: Seconds to wait, as requested by the service.
     """
-    if status in _OVERFLOW_STATUSES and _overflow().search(f"{words[:_LONGEST_MESSAGE]} {message}"):
+    if status in _OVERFLOW_STATUSES and _overflow().search(f"{words[:_MAX_MESSAGE]} {message}"):
         return ContextOverflow(message, status=status, hint=_SEND_LESS)
     return error_of_status(status, message, retry_after=retry_after)
 
@@ -158,9 +158,9 @@ def one_line(text: str) -> str:
     """A text of a service, in one line that is safe to display."""
     text = "".join(
         each if each.isprintable() else " " if each.isspace() else ""
-        for each in text[: 2 * _LONGEST_MESSAGE]
+        for each in text[: 2 * _MAX_MESSAGE]
     )
-    return " ".join(text.split())[:_LONGEST_MESSAGE]
+    return " ".join(text.split())[:_MAX_MESSAGE]
 
 
 _NO_SUCH_PATH = frozenset({404, 405})
@@ -253,7 +253,7 @@ def _as_error(data: Any) -> Mapping[str, Any] | None:
 def _error_text(value: Any, depth: int = _DEPTH) -> str:
     """The text of an error, from the fields that servers use."""
     if isinstance(value, str):
-        text = value[:_LARGEST_TEXT]
+        text = value[:_MAX_TEXT]
         if depth and text.startswith(("{", "[")):  # the error of another service, unchanged
             with contextlib.suppress(ValueError):
                 return _error_text(read_json(text), depth - 1) or text
@@ -262,7 +262,7 @@ def _error_text(value: Any, depth: int = _DEPTH) -> str:
         return ""
     if isinstance(value, list):
         return "; ".join(
-            filter(None, (_error_text(each, depth - 1) for each in value[:_MOST_ITEMS]))
+            filter(None, (_error_text(each, depth - 1) for each in value[:_MAX_ITEMS]))
         )
     if not isinstance(value, dict):
         return ""
@@ -277,7 +277,7 @@ def _error_text(value: Any, depth: int = _DEPTH) -> str:
             found.append(message)
     place = by_name.get("loc")
     if found and isinstance(place, list):
-        found.insert(0, ".".join(str(each) for each in place[:_MOST_ITEMS]))
+        found.insert(0, ".".join(str(each) for each in place[:_MAX_ITEMS]))
     return ": ".join(found)
 
 
@@ -285,14 +285,14 @@ def _error_text_by_field(value: Any, depth: int) -> str:
     """Errors by field of a request: `{"messages": ["is required"]}`."""
     if not isinstance(value, dict):
         return ""
-    fields = list(value.items())[:_MOST_ITEMS]
+    fields = list(value.items())[:_MAX_ITEMS]
     messages = ((name, _error_text(each, depth - 1)) for name, each in fields)
     return "; ".join(f"{name}: {text}" for name, text in messages if text)
 
 
 def _event_in(body: bytes) -> Any:
     """The first event of a body meant as a stream; None if there is none."""
-    for line in body[:_LARGEST_TEXT].splitlines():
+    for line in body[:_MAX_TEXT].splitlines():
         if line.startswith(b"data:"):
             try:
                 return read_json(line.removeprefix(b"data:"))
@@ -318,7 +318,7 @@ def _text_of(reply: ProviderReply) -> tuple[str, bool]:
     title."""
     kind = next((v for name, v in reply.headers.items() if name.lower() == "content-type"), "")
     charset = _CHARSET.search(kind)
-    raw = reply.body[:_LARGEST_TEXT]
+    raw = reply.body[:_MAX_TEXT]
     try:
         text = raw.decode(charset[1] if charset else "utf-8", "replace")
     except (LookupError, UnicodeError):
@@ -389,7 +389,7 @@ def retry_after_of(reply: ProviderReply, now: datetime) -> float | None:
                 seconds = (parsedate_to_datetime(value) - now).total_seconds()
             except (ValueError, TypeError):  # not a date, or one without an offset
                 return None
-    return min(max(seconds, 0.0), _LONGEST_WAIT)
+    return min(max(seconds, 0.0), _MAX_WAIT)
 
 
 def _number(text: str, unit: float = 1.0) -> float | None:

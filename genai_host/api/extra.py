@@ -62,7 +62,7 @@ def merged_extra(written: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[s
 
 
 def unknown_fields(data: Mapping[str, Any], known: Set[str]) -> dict[str, Any]:
-    """The fields of an object in a reply that its reader does not know; empty ones mean nothing.
+    """The unknown fields of an object in a reply, without empty ones.
 
     Args:
         data: The object.
@@ -84,7 +84,7 @@ def extra_of(dialect: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | Non
 
 
 def joined_extra(*sources: HasExtra) -> Mapping[str, Any] | None:
-    """The fields of several messages or parts that become one; earlier ones have priority."""
+    """The merged `extra` of messages or parts that become one; earlier fields have priority."""
     joined: dict[str, Any] = {}
     for source in sources:
         if source.extra is not None:

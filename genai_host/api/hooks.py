@@ -9,11 +9,11 @@ marked `@hookimpl`, which implement hooks:
     def genai_models():
         yield Model("my-model", dialects=["openai-chat"], at={"openai": "my-model-1"})
 
-Hooks that declare are called when something of the plugin is needed, so they must not import large
-modules or open anything. What they return must depend on the installed distributions alone, but for
-sources of tools: the host saves the names that an installed plugin declares, and loads it to read
-them again only when distributions were installed or removed. A plugin is loaded at each start if it
-is installed as editable, has a hook that observes, or its `genai_tool_sources` returned a
+The host calls declaring hooks when it needs a contribution of the plugin. They must not import
+large modules, or open files or connections. Except for tool sources, their results may depend only
+on the installed distributions, because the host saves the names that a plugin declares, and reads
+them again only after distributions were installed or removed. A plugin is loaded at each start if
+it is installed as editable, has a hook that observes, or its `genai_tool_sources` returned a
 `ToolSource` or nothing.
 
 Hooks that observe (`genai_on_...`, `genai_call_headers`) run in pluggy's order: wrappers, then

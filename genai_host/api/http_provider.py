@@ -59,9 +59,9 @@ R = TypeVar("R", bound=ReplyStream | ProviderReply)
 
 _BEARER = "Authorization: Bearer {key}"
 _HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)  # RFC 9110, 5.6.2
-_MOST_ADDRESSES = 256
+_MAX_ADDRESSES = 256
 _ABSENT = (None, 407, 502, 503, 504)  # no reply, or one of a proxy or gateway
-SHORTEST_KEY = 8  # characters; shorter texts can occur in any reply
+MIN_KEY = 8  # characters; shorter texts can occur in any reply
 
 
 class HttpProvider(Provider):
@@ -192,7 +192,7 @@ class HttpProvider(Provider):
         key = (request.path, request.model_id, tuple(request.query.items()))
         address = self._addresses.get(key)
         if address is None:
-            if len(self._addresses) >= _MOST_ADDRESSES:
+            if len(self._addresses) >= _MAX_ADDRESSES:
                 self._addresses.clear()
             address = self._addresses[key] = self.address(request)
         headers = {**self.headers, **request.headers} if request.headers else self.headers
@@ -331,7 +331,7 @@ def _without(key: Secret | None, reply: R) -> R:
 
 def _redacted(key: Secret | None, body: bytes) -> bytes:
     shown = _bytes_of(key)
-    return body if len(shown) < SHORTEST_KEY else body.replace(shown, b"***")
+    return body if len(shown) < MIN_KEY else body.replace(shown, b"***")
 
 
 _LISTS = ("data", "models")

@@ -17,12 +17,12 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
 from genai_host.api.calls import OF_SERVICE
-from genai_host.api.dropped import MOST_DROPPED, DroppedFields, OfService
+from genai_host.api.dropped import MAX_DROPPED, DroppedFields, OfService
 from genai_host.api.http_routes import RouteRequest
 from genai_host.errors import ValidationError
 from genai_host.util.text import decode_base64, short_repr
 
-MOST_LEVELS = 100
+MAX_LEVELS = 100
 """Maximum nesting of a body: later code may recurse once per level."""
 
 N = TypeVar("N", int, float)
@@ -46,7 +46,7 @@ def body_of(request: RouteRequest, *, camel: bool = False) -> JsonReader:
     """
     value = request.json()
     if is_deep(value):
-        raise ValidationError(f"the body is nested more than {MOST_LEVELS} levels deep", path="$")
+        raise ValidationError(f"the body is nested more than {MAX_LEVELS} levels deep", path="$")
     return JsonReader(value, "$", camel=camel, dropped=request.dropped)
 
 
@@ -262,7 +262,7 @@ class JsonReader:
                 self._report(self.at(name))
 
     def drop_this(self, kind: str) -> None:
-        """Ignore this object: the reply is correct without it. `kind` says what it is."""
+        """Ignore this object: the reply is correct without it. `kind` names it in the report."""
         self._report(f"{self.path}.{kind}")
 
     def drop_elsewhere(self, kind: str, given: OfService | None = None) -> None:
@@ -284,7 +284,7 @@ class JsonReader:
                 self.dropped.elsewhere(name, self._carrier.dialect, given, essential=essential)
 
     def _report(self, path: str) -> None:
-        if len(self.dropped) <= MOST_DROPPED:
+        if len(self.dropped) <= MAX_DROPPED:
             self.dropped.append(path.removeprefix("$."))
 
     def others(self) -> Iterator[str]:
@@ -294,8 +294,7 @@ class JsonReader:
         yield from (self.at(name) for name, _ in self.names() if name not in self.read)
 
     def drop_others(self) -> None:
-        """Ignore all fields not read so far, also of the objects read with `object`. Formats grow,
-        and an answer seldom depends on new fields."""
+        """Ignore all fields not read so far, also of the objects read with `object`."""
         for path in self.others():
             self._report(path)
         self._read_all()
@@ -484,9 +483,9 @@ def number_in(query: Mapping[str, str], name: str, usual: int, most: int, path: 
 
 
 def is_deep(value: Any) -> bool:
-    """Whether a value is nested more than `MOST_LEVELS` levels deep."""
+    """Whether a value is nested more than `MAX_LEVELS` levels deep."""
     level = [value]
-    for _ in range(MOST_LEVELS):
+    for _ in range(MAX_LEVELS):
         level = [
             item
             for each in level

@@ -14,7 +14,7 @@ from attrs import frozen
 from genai_host.errors import ValidationError
 from genai_host.util.text import decode_unicode, encoding_of
 
-_LEAST, _MOST = -math.inf, math.inf
+_MIN, _MAX = -math.inf, math.inf
 _Place = Any  # None for the outermost value, else the parent's path and a name or index
 
 
@@ -38,8 +38,8 @@ def read_json(text: str | bytes) -> Any:
 
 
 class ValueBudget:
-    """Limits the number of values in the JSON of one request, since a value takes more memory than
-    its text: a small object about 25 times as much, and the message made of it again.
+    """Limits the number of values in the JSON of one request, because parsed values take up to 25
+    times the memory of their text.
 
         budget = ValueBudget()
         body = budget.read(text)                # and, for JSON in a string of it,
@@ -329,7 +329,7 @@ def _as_plain(value: Any) -> Any:
 
 def _finite(number: str) -> float:
     value = float(number)
-    if _LEAST < value < _MOST:
+    if _MIN < value < _MAX:
         return value
     raise ValueError(f"{number[:20]} is too large a number")
 

@@ -368,13 +368,13 @@ def remember_each(
     return found
 
 
-MOST_TOKENS = 2**53 - 1
+MAX_TOKENS = 2**53 - 1
 """The largest integer that all JSON readers preserve (RFC 8259, section 6)."""
 
 
 def count(value: int) -> int:
-    """A number of tokens, or 0 if it is negative, above `MOST_TOKENS` or not an integer."""
-    return value if type(value) is int and 0 <= value <= MOST_TOKENS else 0
+    """A number of tokens, or 0 if it is negative, above `MAX_TOKENS` or not an integer."""
+    return value if type(value) is int and 0 <= value <= MAX_TOKENS else 0
 
 
 def _tokens() -> Any:
@@ -434,4 +434,4 @@ FORMER_USAGE = {
 
 
 def _sum(one: int, other: int) -> int:
-    return min(one + other, MOST_TOKENS)
+    return min(one + other, MAX_TOKENS)

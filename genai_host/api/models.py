@@ -110,7 +110,7 @@ class Model:
         name: Unique among all plugins, for example `llama-3.3-70b`.
         dialects: Dialects it supports, best first.
         aliases: Other names, unique as well.
-        capabilities: What it can do; see `dialects.CAPABILITIES`.
+        capabilities: Capabilities; see `CAPABILITIES`.
         window: Context window in tokens, input and output together; None if unknown.
         max_output: Maximum number of output tokens; None if unknown.
         parameters: JSON Schemas that replace those of the dialect, by name; `False` for a parameter

@@ -116,7 +116,7 @@ class StreamEvent:
     def is_done(self) -> bool:
         """Whether the data is `[DONE]`, with which many services end a stream."""
         size = len(self.data)
-        return size < _LONGEST_MARK and self.data.strip(b' \t\r\n"').upper() == b"[DONE]"
+        return size < _MAX_MARK and self.data.strip(b' \t\r\n"').upper() == b"[DONE]"
 
     @property
     def is_keepalive(self) -> bool:
@@ -126,7 +126,7 @@ class StreamEvent:
         return not self.data or self.data == b"null" or self.data.isspace()
 
 
-_LONGEST_MARK = 16
+_MAX_MARK = 16
 
 _KEEPALIVES = frozenset({"heartbeat", "keep-alive", "keep_alive", "keepalive", "ping"})
 

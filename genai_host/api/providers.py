@@ -86,7 +86,7 @@ class ListedModel:
     Attributes:
         id: Id of the model.
         dialects: Dialects it supports; None if the service does not report them.
-        capabilities: What it can do; None if the service does not report it.
+        capabilities: Capabilities; None if the service does not report them.
         window: Context window in tokens; None if the service does not report it.
     """
 

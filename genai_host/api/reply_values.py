@@ -260,8 +260,9 @@ def is_blank(message: Message) -> bool:
 
 
 def system_as_user(call: ChatCall, dialect: str) -> ChatCall:
-    """The call with its system texts in a message of the user if there is none but blank ones, for
-    formats that send them separately and require a message. Raises `UnsupportedPart`."""
+    """The call with its system texts as a user message, if it has no other message that is not
+    blank. For formats that send system texts separately and require a message. Raises
+    `UnsupportedPart`."""
     if not all(each.role == "system" or is_blank(each) for each in call.messages):
         return call
     texts = [part for part in system_parts(call.messages, dialect) if part.text.strip()]

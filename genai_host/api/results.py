@@ -268,7 +268,7 @@ class Transcription:
     cost: float | None = None
 
 
-_LONGEST_WORD = 100
+_MAX_WORD = 100
 
 _WORDS: Mapping[FinishReason, str] = {
     "stop": """
@@ -316,7 +316,7 @@ def finish_word(value: object) -> str:
     not finished."""
     if not isinstance(value, str) or _plain(value) in _NONE:
         return ""
-    return value[:_LONGEST_WORD]
+    return value[:_MAX_WORD]
 
 
 def weightier(first: str, second: str) -> str:
@@ -366,7 +366,7 @@ def _plain(word: str) -> str:
     """Normalize case and separators: `MaxTokens`, `MAX_TOKENS` and `max-tokens` are one word."""
     if word in _MEANINGS:
         return word
-    parted = _INNER_CAPITAL.sub("_", word[:_LONGEST_WORD]).lower()
+    parted = _INNER_CAPITAL.sub("_", word[:_MAX_WORD]).lower()
     return _BETWEEN.sub("_", parted).strip("_").removeprefix("finish_reason_")
 
 

@@ -26,7 +26,7 @@ from genai_host.api.patterns import Pattern
 from genai_host.errors import ValidationError
 from genai_host.util.text import describe_exception, short_repr, shorten
 
-_MOST_REPORTED = 10
+_MAX_REPORTED = 10
 """Maximum number of reported patterns that are not enforced."""
 
 _log = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class SchemaValidator:
         """Patterns that cannot be compiled, with the reason; a few at most."""
         patterns = map(Pattern, dict.fromkeys(_patterns_in(self._validator.schema)))
         faulty = (_unenforced(each) for each in patterns if each.fault)
-        return list(islice(faulty, _MOST_REPORTED))
+        return list(islice(faulty, _MAX_REPORTED))
 
     def check_references(self) -> None:
         """Check that all references can be resolved, including those that no value reaches.

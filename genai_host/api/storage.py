@@ -175,7 +175,7 @@ class OwnerStore(Protocol):
         """
 
 
-MOST_TRIES = 4
+MAX_TRIES = 4
 """Maximum number of attempts of a job, which may be what crashes its workers."""
 
 
@@ -207,13 +207,13 @@ class Job:
     def is_exhausted(self) -> bool:
         """Whether the maximum number of attempts is exceeded: the function must then end the job as
         failed."""
-        return self.tries > MOST_TRIES
+        return self.tries > MAX_TRIES
 
 
 Work = Callable[[Job, Cancellation], None]
 """Runs a job, which is removed when the function returns. If it raises `Interrupted` on
 cancellation, `StoreError` or `ConversationBusy`, the job returns to the queue. Any other
-exception is logged and counts as an attempt; the job is retried up to `MOST_TRIES` times."""
+exception is logged and counts as an attempt; the job is retried up to `MAX_TRIES` times."""
 
 
 class BackgroundWorker(Protocol):

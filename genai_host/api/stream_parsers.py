@@ -14,7 +14,7 @@ from genai_host.api.provider_requests import StreamEvent
 from genai_host.api.providers import StreamParser
 from genai_host.errors import MalformedReply
 
-_LARGEST_EVENT = 16 << 20  # bytes, sufficient for an image as base64
+_MAX_EVENT = 16 << 20  # bytes, sufficient for an image as base64
 
 
 def read_sse(blocks: Iterable[bytes], *, whole: bool = False) -> Iterator[StreamEvent]:
@@ -58,7 +58,7 @@ FRAMINGS: Mapping[str, StreamParser] = {
 _BETWEEN_LINES = b" \t\r\n\x1e"  # the last one begins a record (RFC 7464)
 _BLANKS = b"\xef\xbb\xbf \t\r\n"  # byte order mark
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
-_MOST_BLANKS = 64 << 10  # bytes
+_MAX_BLANKS = 64 << 10  # bytes
 
 
 def detect_parser(
@@ -78,7 +78,7 @@ def detect_parser(
     for block in blocks:
         start += block
         begin = start.lstrip(_BLANKS)
-        if len(begin) >= max(map(len, _FIELDS)) or len(start) > _MOST_BLANKS:
+        if len(begin) >= max(map(len, _FIELDS)) or len(start) > _MAX_BLANKS:
             break
     begin = start.lstrip(_BLANKS)
     if begin.startswith(_FIELDS):
@@ -104,7 +104,7 @@ def _has_lines(held: list[bytes], blocks: Iterator[bytes]) -> bool:
             piece, end, rest = block.partition(b"\n")
             line += piece
             is_ended = bool(end)
-        if len(line) > _LARGEST_EVENT:
+        if len(line) > _MAX_EVENT:
             return False
         if rest.strip():
             break
@@ -152,8 +152,8 @@ def _split(
             pending.append(block)
             size += len(block)
             last = tail + block
-        if size > _LARGEST_EVENT:
-            raise MalformedReply(f"an event of the reply is longer than {_LARGEST_EVENT} bytes")
+        if size > _MAX_EVENT:
+            raise MalformedReply(f"an event of the reply is longer than {_MAX_EVENT} bytes")
         tail = last[1 - len(separator) :] if len(separator) > 1 else b""
     if size and not whole:
         yield b"".join(pending)

@@ -341,7 +341,7 @@ class Agent:
             routes = self._capable_routes(step.prompt, self._counters(), mixed)
         elif isinstance(step, Embed):
             routes = self._accepting(step.texts)
-            most = min((route.most_texts for route in routes if route.most_texts), default=0)
+            most = min((route.max_texts for route in routes if route.max_texts), default=0)
             if 0 < most < len(step.texts):
                 starts = range(0, len(step.texts), most)
                 batches = [evolve(step, texts=step.texts[at : at + most]) for at in starts]

@@ -39,7 +39,7 @@ from genai_host.errors import (
 from genai_host.plugins.observers import NO_PARAMETERS, CallRecord
 from genai_host.util import concurrency
 
-_LEAST_REPORTED_WAIT = 1.0  # seconds; shorter waits are not reported
+_MIN_REPORTED_WAIT = 1.0  # seconds; shorter waits are not reported
 
 
 @frozen
@@ -209,7 +209,7 @@ class Retry:
                     raise
                 seconds = attempts.seconds_after(error)
                 reason = error.message
-            if trace is not None and trace.waits and seconds >= _LEAST_REPORTED_WAIT:
+            if trace is not None and trace.waits and seconds >= _MIN_REPORTED_WAIT:
                 yield RetryWait(seconds, attempts.route.info.provider, reason)
             self._wait(seconds, cancellation)
 

@@ -101,7 +101,7 @@ class Route:
         self.capabilities = candidate.capabilities
         self._dialect = dialect
         self.accepts_tokens = dialect.accepts_tokens
-        self.most_texts = dialect.most_texts
+        self.max_texts = dialect.max_texts
         self.tool_names = dialect.tool_names
         accepts_images = "images" in self.capabilities
         answer_images = accepts_images and dialect.images_in_answers

@@ -31,7 +31,7 @@ from genai_host.providers.instances import ProviderInstances
 from genai_host.providers.readiness import Readiness, ReadinessProbes
 
 _log = logging.getLogger(__name__)
-_MOST_KEPT = 1000
+_MAX_KEPT = 1000
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
@@ -367,7 +367,7 @@ def _keep(kept: dict[_Key, _Value], key: _Key, value: _Value) -> None:
     """Cache a value and drop the oldest: the number of names is unlimited, since ids are passed
     through."""
     kept[key] = value
-    if len(kept) > _MOST_KEPT:
+    if len(kept) > _MAX_KEPT:
         del kept[next(iter(kept))]
 
 

@@ -21,7 +21,7 @@ from genai_host.errors import ConfigurationError, NoRoute
 from genai_host.util.names import plugin_line, unknown_name_hint, vendors_hint
 from genai_host.util.text import close_matches, did_you_mean
 
-_MOST_REASONS = 3  # in the message itself
+_MAX_REASONS = 3  # in the message itself
 
 
 @frozen
@@ -383,8 +383,8 @@ def _no_route(
     reasons = list(dict.fromkeys(why.values()))
     if len(why) > 1:
         reasons = [f"{provider}: {reason}" for provider, reason in why.items()]
-    summary = "; ".join(reasons[:_MOST_REASONS])
-    if len(reasons) > _MOST_REASONS:
-        summary += f"; and {len(reasons) - _MOST_REASONS} more"
+    summary = "; ".join(reasons[:_MAX_REASONS])
+    if len(reasons) > _MAX_REASONS:
+        summary += f"; and {len(reasons) - _MAX_REASONS} more"
         hint = hint or (f"genai-host routes explain {name}" if name else "genai-host routes")
     return NoRoute(f"{what} cannot run: {summary}", reasons=reasons, model=name or "", hint=hint)

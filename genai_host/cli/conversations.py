@@ -53,12 +53,12 @@ if TYPE_CHECKING:
 
 _SHORT = 12  # digits of an id in a table: the time and a few random ones
 _LIMIT = 20
-_MOST = 1_000_000
-_MOST_IMPORTED = 512 * 2**20  # bytes
+_MAX = 1_000_000
+_MAX_IMPORTED = 512 * 2**20  # bytes
 
 _id = click.argument("id", shell_complete=complete_ids)
 _limit = partial(
-    click.option, "--limit", "-n", type=click.IntRange(1, _MOST), default=_LIMIT, show_default=True
+    click.option, "--limit", "-n", type=click.IntRange(1, _MAX), default=_LIMIT, show_default=True
 )
 
 
@@ -380,7 +380,7 @@ def export(app: App, id: str, form: str | None, output: str | None, overwrite: b
 @pass_app
 def import_(app: App, file: str) -> None:
     """Import a conversation exported as JSON, and print its new id."""
-    data = read_bytes(file, _MOST_IMPORTED)
+    data = read_bytes(file, _MAX_IMPORTED)
     try:
         id = app.store.import_conversation(read_json(data), app.host.codec)
     except (ValueError, ValidationError) as error:

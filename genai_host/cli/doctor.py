@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from genai_host.errors import GenaiError
     from genai_host.host import Host
 
-_MOST_SHOWN = 5  # remains of interrupted installers
+_MAX_SHOWN = 5  # remains of interrupted installers
 
 
 class DoctorCheck(NamedTuple):
@@ -182,7 +182,7 @@ def _check_leftovers() -> Iterator[DoctorCheck]:
 
     leftovers = PluginIndex().leftovers()
     if leftovers:
-        shown = [f"{each.folder}: {each.reason}" for each in leftovers[:_MOST_SHOWN]]
+        shown = [f"{each.folder}: {each.reason}" for each in leftovers[:_MAX_SHOWN]]
         if len(leftovers) > len(shown):
             shown.append(f"{len(leftovers) - len(shown)} more")
         yield DoctorCheck("distributions", "warning", "; ".join(shown), "remove these directories")

@@ -23,7 +23,7 @@ from genai_host.cli.app import App, show_log
 from genai_host.cli.terminal import can_ask, note
 from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.util import paths
-from genai_host.util.files import MOST_BYTES, read_bytes, read_text, write_text
+from genai_host.util.files import MAX_BYTES, read_bytes, read_text, write_text
 
 if TYPE_CHECKING:
     from genai_host.conversations.conversation import Conversation
@@ -422,7 +422,7 @@ def read_schema(given: str) -> dict[str, Any]:
     text: str | bytes = given
     if not given.lstrip().startswith("{"):
         try:
-            text = read_bytes(given, MOST_BYTES)
+            text = read_bytes(given, MAX_BYTES)
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise click.BadParameter(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """List the installed plugins, and whether each one loaded the last time."""
+    """List the installed plugins and the result of their last load."""
     if ctx.invoked_subcommand is not None:
         return
     index = PluginIndex()
@@ -38,9 +38,9 @@ def command(ctx: click.Context, as_json: bool) -> None:
 def check(names: tuple[str, ...], as_json: bool) -> int:
     """Load all plugins, or those named, and report errors.
 
-    Third-party plugins are first loaded in a separate process. A plugin that ends that process
-    or takes too long is no longer loaded, until it is named here. The exit code is 1 if a plugin
-    is broken.
+    Third-party plugins are first loaded in a separate process. A plugin that ends that process or
+    takes too long is not loaded again until you check it by name. The exit code is 1 if a plugin is
+    broken.
     """
     from genai_host.plugins.discovery import InstalledPlugins
 

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-MOST_SHOWN = 100
+MAX_SHOWN = 100
 """Maximum number of reactions and images shown."""
 
 _PIPED_WIDTH = 100  # columns if the output is piped
-_LEAST_WIDTH, _MOST_WIDTH = 20, 500
+_MIN_WIDTH, _MAX_WIDTH = 20, 500
 _LINK = re.compile(r"(?:\[\d+\])? *https?://\S+")
 
 # commonly used media types with a registration (RFC 2048 and successors)
@@ -80,9 +80,9 @@ def show_reactions(
 
     views = ReactionViews(app.host.registry.reactions, app.host.clock)
     width = shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns
-    width = max(_LEAST_WIDTH, min(_MOST_WIDTH, width))
+    width = max(_MIN_WIDTH, min(_MAX_WIDTH, width))
     is_below = bool(printed)
-    shown = reactions[:MOST_SHOWN]
+    shown = reactions[:MAX_SHOWN]
     found: list[Image] = list(pictures)
     for reaction in shown:
         own = views.pictures(reaction)
@@ -100,9 +100,9 @@ def show_reactions(
                 show(_fitting(line, width))
             is_below = True
     if show is not None or save_images is not None:
-        for image in found[:MOST_SHOWN]:
+        for image in found[:MAX_SHOWN]:
             note(_image_line(image, save_images))
-        left_out = len(reactions) - len(shown) + len(found[MOST_SHOWN:])
+        left_out = len(reactions) - len(shown) + len(found[MAX_SHOWN:])
         if left_out:
             note(f"({left_out} more reactions and images omitted)", dim=True)
 
@@ -120,11 +120,11 @@ def _fitting(text: str, width: int) -> str:
     it were truncated."""
     from rich.cells import cell_len, set_cell_size
 
-    from genai_host.tools.reactions import MOST_LETTERS
+    from genai_host.tools.reactions import MAX_LETTERS
 
-    line = text[: MOST_LETTERS * width].encode("utf-8", "backslashreplace").decode()
+    line = text[: MAX_LETTERS * width].encode("utf-8", "backslashreplace").decode()
     line = safe(line.replace("\n", " ").replace("\t", " "))
-    if len(line) < MOST_LETTERS * width and _LINK.fullmatch(line):
+    if len(line) < MAX_LETTERS * width and _LINK.fullmatch(line):
         return line
     return line if cell_len(line) <= width else set_cell_size(line, width - 1).rstrip() + "…"
 

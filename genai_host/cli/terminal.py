@@ -83,7 +83,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u061c\u202a-\u2
 
 
 _OUTPUT = "standard output"
-MOST_PIPED = 20 * 1024 * 1024
+MAX_PIPED = 20 * 1024 * 1024
 
 P = TypeVar("P", str, bytes)
 
@@ -199,7 +199,7 @@ def piped_text() -> str:
     source: TextIO | None = sys.stdin
     if source is None or source.isatty():
         return ""
-    return _piped_as_text(_bounded(source.buffer.read(MOST_PIPED + 1)), source)
+    return _piped_as_text(_bounded(source.buffer.read(MAX_PIPED + 1)), source)
 
 
 def piped_lines() -> Iterator[str]:
@@ -213,7 +213,7 @@ def piped_lines() -> Iterator[str]:
         # the first line ends within the several bytes of a line end
         encoding = encoding_of(line[: len(line) // 2 * 2])
         if encoding.startswith(("utf-16", "utf-32")):
-            whole = _bounded(line + source.buffer.read(MOST_PIPED + 1))
+            whole = _bounded(line + source.buffer.read(MAX_PIPED + 1))
             yield from _piped_as_text(whole, source).splitlines()
         else:
             yield _piped_as_text(line, source).rstrip("\n")
@@ -240,15 +240,15 @@ def piped_bytes() -> bytes:
         from genai_host.errors import ConfigurationError
 
         raise ConfigurationError("standard input is closed")
-    return _bounded(source.buffer.read(MOST_PIPED + 1))
+    return _bounded(source.buffer.read(MAX_PIPED + 1))
 
 
 def _bounded(piped: P) -> P:
     """The piped input, with an error if it exceeds the limit."""
-    if len(piped) > MOST_PIPED:
+    if len(piped) > MAX_PIPED:
         from genai_host.errors import ConfigurationError
 
-        raise ConfigurationError(f"standard input is larger than {MOST_PIPED >> 20} MiB")
+        raise ConfigurationError(f"standard input is larger than {MAX_PIPED >> 20} MiB")
     return piped
 
 

@@ -10,7 +10,7 @@ from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo, echo_json
 from genai_host.errors import ValidationError
 
-_LARGEST = 2**30  # bytes; services accept much less
+_MAX_SIZE = 2**30  # bytes; services accept much less
 
 
 @click.command(name="transcribe")
@@ -37,7 +37,7 @@ def command(
 
     from genai_host.api import File
 
-    if not 0 < file.stat().st_size <= _LARGEST:
+    if not 0 < file.stat().st_size <= _MAX_SIZE:
         raise ValidationError(f"{file} is empty, or larger than 1 GiB")
     kind = mimetypes.guess_type(file.name)[0] or ""
     found = app.host.transcribe(

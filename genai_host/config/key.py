@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from genai_host.errors import ConfigurationError
 from genai_host.util.text import did_you_mean, short_repr
 
-MOST = 1e15
+MAX = 1e15
 """Largest number; databases store dollars or tokens up to it exactly."""
 
 ANY = "*"
@@ -47,7 +47,7 @@ class ConfigKey(NamedTuple):
     help: str
     name: str = ""
     least: float | None = None
-    most: float = MOST
+    most: float = MAX
     choices: Sequence[str] = ()
     check: Callable[[Any], tuple[str, str]] | None = None
     option: str | None = ""
@@ -63,7 +63,7 @@ class ConfigKey(NamedTuple):
         if self.choices and value not in self.choices:
             return f"must be one of {', '.join(self.choices)}, not {short_repr(value)}", ""
         if self.least is not None and not self.least <= value <= self.most:
-            is_small = self.most == MOST and not value > MOST
+            is_small = self.most == MAX and not value > MAX
             limits = f"{self.least} or more" if is_small else f"{self.least} to {self.most:.0f}"
             return f"must be {limits}, not {short_repr(value)}", ""
         return self.check(value) if self.check is not None else ("", "")

@@ -83,7 +83,7 @@ class ServerConfig(NamedTuple):
     host: Annotated[
         str,
         ConfigKey(
-            "address to listen on; other than loopback addresses require a token", metavar="ADDRESS"
+            "address to listen on; any but a loopback address requires a token", metavar="ADDRESS"
         ),
     ] = "127.0.0.1"
     port: Annotated[
@@ -122,8 +122,8 @@ class ServerConfig(NamedTuple):
     pass_through: Annotated[
         bool | None,
         ConfigKey(
-            "send API requests unread to services of the same format; if not set, unless there "
-            "are users or budgets",
+            "pass API requests through to services of the same format; default: true without users "
+            "and budgets, else false",
             option=None,
         ),
     ] = None
@@ -137,7 +137,8 @@ class ServerConfig(NamedTuple):
     queue_size: Annotated[
         int | None,
         ConfigKey(
-            "queue size; further requests get status 429; if not set, twice the concurrent ones",
+            "maximum number of queued requests; further ones get status 429; default: twice the "
+            "concurrent ones",
             least=0,
         ),
     ] = None
@@ -221,14 +222,14 @@ class Config(NamedTuple):
     """The configuration; defaults where nothing is set.
 
     Attributes:
-        models: For an operation, for example `chat`, the model used where the user names none.
+        models: Default model by operation, for example `chat`.
         providers: The configured providers, by name.
         aliases: Names of models, to the model of each.
         model_configs: The table `models`; `configurations` has the aliases as well.
-        approvals: Of tools, by name, whether they may run: `allow`, `ask` or `deny`; the tool's
-            own default applies to others.
+        approvals: Approval rule by tool name: `allow`, `ask` or `deny`. Other tools have the rule
+            that they declare.
         tools: The settings of sets of tools, by name.
-        safe: Load no plugin of a third party; only the environment sets it.
+        safe: Whether third-party plugins are disabled. Set only by `GENAI_HOST_SAFE`.
         file: The file that was read, for errors; empty if none was.
         warnings: Lines about keys of the file that are ignored.
     """
@@ -306,8 +307,8 @@ class Config(NamedTuple):
         return self._replace(models=models, **own)
 
     def blocks(self, plugin: str, distribution: str) -> str:
-        """Return why a plugin is not loaded; empty if it is. The allowlist needs not name the
-        plugins of the host itself."""
+        """Return why a plugin is not loaded; empty if it is. Plugins of the host itself are always
+        allowed."""
         names = {plugin, f"{distribution}:{plugin}"}
         if names & set(self.disabled):
             return "disabled"

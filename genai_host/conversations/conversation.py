@@ -349,7 +349,8 @@ class Conversation:
         self._turns.cancel()
 
     def flush(self) -> None:
-        """Record what could not be recorded so far; see `record_error`. Also after `close`.
+        """Write entries that could not be written earlier; see `record_error`. Can be called after
+        `close`.
 
         Raises:
             Conflict: Another process has continued the conversation.

@@ -238,7 +238,7 @@ class TurnUsage:
         if self._round_trips > most:
             raise LimitExceeded(
                 f"turn reached its limit of model calls (max_model_calls={most}) without an answer",
-                limit="round_trips",
+                limit="max_model_calls",
             )
         if limits.cost is not None and isinstance(step, _CALLS):
             self._must_afford(limits.cost)

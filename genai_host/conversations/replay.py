@@ -192,7 +192,7 @@ def replay(entries: Iterable[Entry]) -> ConversationState:
     return state
 
 
-MOST_TURNS = 10**9
+MAX_TURNS = 10**9
 _CALLS = {each.step for each in (Prompt, CountTokens, Embed, Moderate)}
 """Steps whose results contain a route."""
 
@@ -216,7 +216,7 @@ class _Checker:
     def _turn_started(self, entry: TurnStarted) -> None:
         if self.state.pending:
             raise ReplayError("a turn begins within another")
-        if not self.state.turns <= entry.turn <= MOST_TURNS:
+        if not self.state.turns <= entry.turn <= MAX_TURNS:
             raise ReplayError(f"the number of a turn is less than {self.state.turns}")
         self._steps, self._ended = {}, set()
 

@@ -32,8 +32,8 @@ class LimitExceeded(GenaiError):
     """A turn reached one of its limits.
 
     Args:
-        limit: `round_trips` (of `TurnLimits.max_model_calls`), `steps`, `seconds` or `cost`;
-            features can have others.
+        limit: Name of the limit: `max_model_calls`, `steps`, `seconds` or `cost`; features can
+            define others.
     """
 
     code = "limit_exceeded"

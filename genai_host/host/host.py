@@ -51,8 +51,8 @@ class Host(ModelCalls):
     `plugins.broken` and does not affect others. Thread-safe.
 
     An argument of a wrong type raises `ValidationError`, whose `path` is the name of the argument.
-    This is checked for all arguments but `output_type`, `request` and `state`, and for the items
-    of lists, tuples and mappings, but not of iterators.
+    All arguments except `output_type`, `request` and `state` are checked, including the items of
+    lists, tuples and mappings. Items of iterators are not checked.
 
     `config_file` is the path of the configuration file, even if the file does not exist; empty if
     `config` was given. `retry_policy` and `store` can be set until the first call.

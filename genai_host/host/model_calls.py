@@ -133,7 +133,7 @@ class ModelCalls(HostParts):
         owner: str | None = None,
         dropped: DroppedFields | None = None,
     ) -> Generator[Delta, None, Completion]:
-        """Continue a text, or fill the gap before a suffix: yield the chunks of the answer, then
+        """Continue a text, or insert text before a suffix: yield the chunks of the answer, then
         return the answer.
 
         The text is not a message: the service applies no template of a chat, unless it does so for
@@ -212,8 +212,8 @@ class ModelCalls(HostParts):
 
     @checked
     def suspends(self, model: str | None, operation: Operation = "chat") -> bool:
-        """Whether a streamed answer of a model can be read in an event loop: no code of a third
-        party takes part, which could block, and the providers wait in the host's HTTP client.
+        """Whether a streamed answer of a model can be read in an event loop: no third-party plugin
+        takes part, and all providers of the model use the host's HTTP client.
 
         Args:
             model: Name of the model; see `open`.

@@ -264,7 +264,8 @@ class HostParts:
         approved: bool = False,
         limits: CancelToken | None = None,
     ) -> ToolOutput:
-        """Call a tool as for a model, and wait for its output. Failures are part of the output.
+        """Call a tool as a model does, and return its output. A failed call returns an output with
+        `error`.
 
         Args:
             name: Name of the tool.
@@ -317,7 +318,7 @@ class HostParts:
         return self._routing.probed(again)
 
     def routes(self) -> list[Candidate]:
-        """Every model at every provider, by declaration, with the reasons of those that cannot run.
+        """Each declared model at each of its providers, with the reasons if it cannot run.
 
         `probe().matrix()` has the same with the checked state of providers.
         """
@@ -374,7 +375,7 @@ class HostParts:
 
     @checked
     def reconfigure(self, config: Config) -> None:
-        """Apply the defaults and model configurations of a configuration from now on.
+        """Apply the default models and the model configurations of `config` to new calls.
 
         Turns in progress continue unchanged. Other keys apply after a restart; for providers see
         `instances`.

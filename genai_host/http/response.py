@@ -17,7 +17,7 @@ from genai_host.util.waiting import receive
 
 _BLOCK = 64 << 10  # bytes per read of a large reply
 _SMALL = 2 << 10  # bytes per other read: the buffer of a waiting read
-_LARGEST_HEAD = 256 << 10  # bytes
+_MAX_HEAD = 256 << 10  # bytes
 
 
 class Response:
@@ -63,8 +63,8 @@ class Response:
                 raise ConnectionResetError(errno.ECONNRESET, "Connection closed")
             self._feed(data)
             size += len(data)
-            if size > _LARGEST_HEAD and not self._has_head:
-                raise MalformedReply(f"the head of the reply is longer than {_LARGEST_HEAD} bytes")
+            if size > _MAX_HEAD and not self._has_head:
+                raise MalformedReply(f"the head of the reply is longer than {_MAX_HEAD} bytes")
 
     def read_body(self) -> Iterator[bytes]:
         """Yield the body as received; it may be compressed.

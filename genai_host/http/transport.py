@@ -76,10 +76,10 @@ def unpacked(blocks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
         raise MalformedReply("the compressed reply is invalid") from error
 
 
-_LARGEST_REPLY = 64 << 20  # decoded bytes of a complete reply
-_LARGEST_STREAM = 256 << 20  # decoded bytes of all events of a reply
+_MAX_REPLY = 64 << 20  # decoded bytes of a complete reply
+_MAX_STREAM = 256 << 20  # decoded bytes of all events of a reply
 _ONE_WRITE = 1 << 20  # bytes; smaller bodies are sent together with the head
-_MOST_ADDRESSES = 256
+_MAX_ADDRESSES = 256
 _USER_AGENT = f"genai-host/{__version__}"
 _PROXY_AUTHENTICATION = 407
 _REFUSED_TUNNEL = re.compile(r"Tunnel connection failed: (\d{3})\b", re.ASCII)
@@ -91,7 +91,7 @@ class Transport:
 
     Args:
         connect_timeout: Timeout of connecting, in seconds.
-        timeout: Seconds after which a reply is abandoned in any case.
+        timeout: Timeout of a whole reply, in seconds.
         proxy: Proxy URL; None for that of the environment, empty for none.
         ca_file: PEM file of trusted certificate authorities; None for those of requests.
     """
@@ -130,7 +130,7 @@ class Transport:
             parser = (framings or {}).get(kind)
             if loan.response.status >= 400:
                 return _read_whole(loan, limits)
-            blocks = _blocks(loan, limits, _LARGEST_STREAM)
+            blocks = _blocks(loan, limits, _MAX_STREAM)
             if parser is None:
                 try:
                     parser, blocks = detect_parser(blocks, FRAMINGS.get(kind))
@@ -202,7 +202,7 @@ class Transport:
     def _address(self, url: str) -> Address:
         address = self._addresses.get(url)
         if address is None:
-            if len(self._addresses) >= _MOST_ADDRESSES:
+            if len(self._addresses) >= _MAX_ADDRESSES:
                 self._addresses.clear()
             address = self._addresses[url] = self._adapter.address(url, self._proxy)
         return address
@@ -361,8 +361,8 @@ def _read_whole(
     response = loan.response
     try:
         if blocks is None:
-            blocks = _blocks(loan, limits, _LARGEST_REPLY)
-        body = b"".join(_bounded(blocks, _LARGEST_REPLY))
+            blocks = _blocks(loan, limits, _MAX_REPLY)
+        body = b"".join(_bounded(blocks, _MAX_REPLY))
     finally:
         loan.end()
     if not body and not response.has_length and response.status != 204:

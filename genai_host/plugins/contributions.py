@@ -40,8 +40,8 @@ from genai_host.errors import PluginError
 from genai_host.util.names import HTTP_PATHS, PLAIN_NAME
 from genai_host.util.text import short_repr
 
-_MOST = 10_000
-_LONGEST = 200
+_MAX = 10_000
+_MAX_LENGTH = 200
 _PLAIN_NAME = re.compile(PLAIN_NAME)
 
 Claim = tuple[str, str]
@@ -165,9 +165,9 @@ class _Kind:
                 raise PluginError(
                     f"{hook.name} returned {short_repr(declared)}, which is not a list"
                 )
-            found.extend(islice(declared, _MOST + 1))  # it may be infinite
-        if len(found) > _MOST:
-            raise PluginError(f"{hook.name} returned more than {_MOST} items")
+            found.extend(islice(declared, _MAX + 1))  # it may be infinite
+        if len(found) > _MAX:
+            raise PluginError(f"{hook.name} returned more than {_MAX} items")
         for item in found:
             if not isinstance(item, self.types):
                 names = " and no ".join(kind.__name__ for kind in self.types)
@@ -232,15 +232,15 @@ KINDS: Mapping[str, _Kind] = {
 
 
 def _must_be_plain(title: str, name: str) -> None:
-    if len(name) > _LONGEST or not _PLAIN_NAME.fullmatch(name):
+    if len(name) > _MAX_LENGTH or not _PLAIN_NAME.fullmatch(name):
         raise PluginError(
             f"{short_repr(name)} is not a valid name for a {title}: it must match {PLAIN_NAME}"
         )
 
 
 def _check_printable_name(title: str, name: str) -> None:
-    if not 0 < len(name) <= _LONGEST or not name.isprintable() or " " in name:
+    if not 0 < len(name) <= _MAX_LENGTH or not name.isprintable() or " " in name:
         raise PluginError(
             f"{short_repr(name)} is not a valid name for a {title}: it must be printable, "
-            f"without a space, and have at most {_LONGEST} characters"
+            f"without a space, and have at most {_MAX_LENGTH} characters"
         )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from genai_host.api import File, Image, Part, Text
 from genai_host.errors import ConfigurationError, ServiceUnavailable
-from genai_host.util.files import MOST_BYTES, read_bytes
+from genai_host.util.files import MAX_BYTES, read_bytes
 from genai_host.util.text import charset_of, decode_text, decode_unicode, is_single_byte, is_text
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ PIPED = "-"
 """Name of standard input in place of a file."""
 
 _SECONDS = (5.0, 30.0)  # timeouts: connect, read
-_MOST_SECONDS = 60.0  # timeout of the whole download
+_MAX_SECONDS = 60.0  # timeout of the whole download
 _BLOCK = 1 << 16
 
 _PDF = "application/pdf"
@@ -106,7 +106,7 @@ def _identity(source: str) -> str:
 def read_file(name: str, most: int | None = None) -> bytes:
     """Return the content of a file, up to a number of bytes (20 MiB by default). Raises
     `ConfigurationError` if the file cannot be read, or is larger."""
-    most = MOST_BYTES if most is None else most
+    most = MAX_BYTES if most is None else most
     try:
         return read_bytes(str(Path(name).expanduser()), most)
     except (OSError, ValueError, RuntimeError) as error:
@@ -212,7 +212,7 @@ def fetched(address: str, most: int | None = None) -> tuple[bytes, str]:
         ServiceUnavailable: The URL cannot be read, or not within a minute.
         ConfigurationError: The content is larger.
     """
-    most = MOST_BYTES if most is None else most
+    most = MAX_BYTES if most is None else most
     ended: queue.SimpleQueue[tuple[bytes, str] | BaseException] = queue.SimpleQueue()
 
     def fetch() -> None:
@@ -225,10 +225,10 @@ def fetched(address: str, most: int | None = None) -> tuple[bytes, str]:
     # timeout of a socket
     threading.Thread(target=fetch, daemon=True).start()
     try:
-        outcome = ended.get(timeout=_MOST_SECONDS)
+        outcome = ended.get(timeout=_MAX_SECONDS)
     except queue.Empty:
         raise ServiceUnavailable(
-            f"cannot fetch {shown(address)} within {_MOST_SECONDS:g} s", retryable=True
+            f"cannot fetch {shown(address)} within {_MAX_SECONDS:g} s", retryable=True
         ) from None
     if isinstance(outcome, BaseException):
         raise outcome
@@ -291,7 +291,7 @@ def _too_large(name: str, most: int) -> ConfigurationError:
     return ConfigurationError(f"{name} is larger than {most >> 20} MiB")
 
 
-MOST_FRAGMENT_BYTES = 5 * 1024 * 1024
+MAX_FRAGMENT_BYTES = 5 * 1024 * 1024
 _TEXTS = {"json", "xml", "yaml", "x-yaml", "toml", "javascript", "sql", "x-sh", "x-ndjson"}
 _SUFFIXES = ("+json", "+xml", "+yaml")  # RFC 6838, Structured Syntax Name Suffixes
 
@@ -320,11 +320,11 @@ def fragment(source: str) -> str:
         ServiceUnavailable: The URL cannot be read.
     """
     if is_address(source):
-        data, media_type = fetched(source, MOST_FRAGMENT_BYTES)
+        data, media_type = fetched(source, MAX_FRAGMENT_BYTES)
         return _named(_decoded(data, media_type, shown(source)), shown(source))
     # the full path would disclose more about the user than necessary
     name = os.path.basename(source) if os.path.isabs(os.path.expanduser(source)) else source
-    return _named(_decoded(read_file(source, MOST_FRAGMENT_BYTES), "", source), name)
+    return _named(_decoded(read_file(source, MAX_FRAGMENT_BYTES), "", source), name)
 
 
 def _named(text: str, name: str) -> str:

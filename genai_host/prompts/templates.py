@@ -43,8 +43,8 @@ from genai_host.util import paths
 from genai_host.util.names import PLAIN_NAME
 from genai_host.util.text import decode_unicode, did_you_mean
 
-MOST_BYTES = 1024 * 1024
-_MOST_NAME = 100
+MAX_BYTES = 1024 * 1024
+_MAX_NAME = 100
 _INPUT = "input"
 _SUFFIX = ".toml"
 
@@ -129,8 +129,8 @@ def template_names() -> list[str]:
 def template_file(name: str) -> str:
     """Return the path of a template, which may not exist. Raises `ConfigurationError` for invalid
     names."""
-    if len(name) > _MOST_NAME or not re.fullmatch(PLAIN_NAME, name):
-        shown = ascii(name if len(name) <= _MOST_NAME else f"{name[:_MOST_NAME]}...")
+    if len(name) > _MAX_NAME or not re.fullmatch(PLAIN_NAME, name):
+        shown = ascii(name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}...")
         raise ConfigurationError(
             f"invalid template name {shown}",
             hint="use lower-case letters, digits and single hyphens, for example my-template-2",
@@ -201,9 +201,9 @@ def _text(file: str, name: str) -> str:
         with os.fdopen(os.open(file, flags), "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise OSError(errno.EINVAL, "it is not a file")
-            data = stream.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise OSError(errno.EFBIG, f"it is larger than {MOST_BYTES >> 20} MiB")
+            data = stream.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise OSError(errno.EFBIG, f"it is larger than {MAX_BYTES >> 20} MiB")
         return decode_unicode(data)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _none(name, template_names()) from error

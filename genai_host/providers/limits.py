@@ -31,12 +31,12 @@ from genai_host.errors import (
 )
 from genai_host.util import concurrency
 
-_MOST = 1_000_000_000  # maximum of all limits, in seconds or calls
-_AT_MOST: Any = validators.le(_MOST)  # of integers and of other numbers
+_MAX = 1_000_000_000  # maximum of all limits, in seconds or calls
+_AT_MOST: Any = validators.le(_MAX)  # of integers and of other numbers
 
 
 def _seconds(default: float, help: str) -> float:
-    valid = validators.and_(validators.gt(0.0), validators.le(float(_MOST)))
+    valid = validators.and_(validators.gt(0.0), validators.le(float(_MAX)))
     seconds: float = setting(default, help, validator=valid)
     return seconds
 
@@ -144,7 +144,7 @@ class ConcurrencyLimiter:
                 self._inside -= 1
 
 
-_MOST_MODELS = 256
+_MAX_MODELS = 256
 
 
 class CircuitBreakers:
@@ -181,7 +181,7 @@ class CircuitBreakers:
         with self._lock:
             breaker = self._models.pop(model, None) or self._make(is_failed_reply)
             self._models[model] = breaker
-            if len(self._models) > _MOST_MODELS:
+            if len(self._models) > _MAX_MODELS:
                 del self._models[next(iter(self._models))]
             return breaker
 

@@ -19,7 +19,7 @@ from genai_host.prompts.attachments import part_of as part_of
 from genai_host.serving.apis import status_of as status_of, with_retry_after as with_retry_after
 from genai_host.serving.client_tools import (
     CHOICES as CHOICES,
-    MOST_TOOLS as MOST_TOOLS,
+    MAX_TOOLS as MAX_TOOLS,
     CallReader as CallReader,
     Pairing as Pairing,
     check_schema as check_schema,

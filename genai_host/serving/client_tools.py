@@ -107,15 +107,15 @@ def vendor_tool(
     return tool
 
 
-_MOST_VALUES = 5000
+_MAX_VALUES = 5000
 """Maximum number of values in a schema; four times as many in all tools of a request. Checking
 takes about half a millisecond per subschema."""
 
 
 def check_schema(schema: Mapping[str, Any], path: str) -> None:
     """Check that a schema is a valid JSON Schema and not too large. Raises `ValidationError`."""
-    if _size(schema) > _MOST_VALUES:
-        raise ValidationError(f"the schema has more than {_MOST_VALUES} values", path=path)
+    if _size(schema) > _MAX_VALUES:
+        raise ValidationError(f"the schema has more than {_MAX_VALUES} values", path=path)
     try:
         SchemaValidator(schema)
     except ValidationError as error:
@@ -160,8 +160,8 @@ CHOICES = ("auto", "none", "required")
 
 
 def one_of(tools: Sequence[ToolSchema], name: str) -> tuple[Sequence[ToolSchema], str]:
-    """Tools and tool choice for the choice of a name. A tool whose name is a tool choice is offered
-    alone, which means the same."""
+    """The tools and the tool choice of a request that names one tool. If the tool is called `auto`,
+    `none` or `required`, only this tool is offered."""
     if name not in CHOICES:
         return tools, name
     return [tool for tool in tools if tool.name == name], "required"
@@ -187,7 +187,7 @@ def result_and_files(
     return ToolResult(id, name, content, error, extra=extra), files
 
 
-MOST_TOOLS = 512
+MAX_TOOLS = 512
 """Maximum number of tools in a request, since each is checked."""
 
 
@@ -198,12 +198,12 @@ def each_once(tools: Iterable[ToolSchema], path: str) -> list[ToolSchema]:
     values = 0
     for tool in tools:
         values += _size(tool.parameters)
-        if values > 4 * _MOST_VALUES:
+        if values > 4 * _MAX_VALUES:
             raise ValidationError(
-                f"the schemas of the tools have more than {4 * _MOST_VALUES} values", path=path
+                f"the schemas of the tools have more than {4 * _MAX_VALUES} values", path=path
             )
-        if len(by_name) == MOST_TOOLS:
-            raise ValidationError(f"there are more than {MOST_TOOLS} tools", path=path)
+        if len(by_name) == MAX_TOOLS:
+            raise ValidationError(f"there are more than {MAX_TOOLS} tools", path=path)
         if tool.name in by_name:
             raise ValidationError(f"two tools have the name {tool.name}", path=path)
         by_name[tool.name] = tool

@@ -167,8 +167,8 @@ class CompletionStream:
 
 
 def answer(host: Host, asked: ChatRequest, request: RouteRequest) -> CompletionStream:
-    """Prepare the answer of a request; it is sent when it begins. A disconnect of the client
-    cancels it.
+    """Prepare the answer of a request. The model is called when the answer begins. A disconnect of
+    the client cancels it.
 
     Raises:
         ValidationError: A feature does not support the request.

@@ -51,9 +51,10 @@ class PassingFormat:
     Attributes:
         dialect: Name of the dialect that has the format of the API.
         operation: `chat`, or `count` to count tokens.
-        parameters: Parameters in the request that a model may not have: it is read for a model
-            without them.
-        of_client: Those of them that the service accepts for this client, if the model has them.
+        parameters: Parameters in the request that not every model has. The request does not pass
+            through to a model without them.
+        of_client: Those of `parameters` that the service accepts from this client, if the model has
+            them.
         neutral: Options of the dialect that have no effect on these requests; see `PassedRequest`.
         renamed: See `PassedRequest`.
         reply_parameters: Parameters by which replies are read, for example the number of answers.
@@ -100,9 +101,9 @@ def fields_to_pass(host: Host, request: RouteRequest) -> dict[str, EncodedJson] 
 
 
 def with_model(request: RouteRequest, model: str) -> RouteRequest:
-    """A request that names a model in its path, with the name in the field `model` of its body, as
-    other requests have it. The other fields stay as they are encoded, and so does a body that is
-    not a JSON object or has too many values (`ValueBudget`)."""
+    """Copy the name of the model from the path of a request to the field `model` of its body. The
+    other fields keep their encoding. A body that is not a JSON object or has too many values
+    (`ValueBudget`) is not changed."""
     fields = _fields_of(request.body)
     if fields is None:
         return request

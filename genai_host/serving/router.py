@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from attrs import evolve
 
 from genai_host.api import CancelToken, HttpProblem, HttpRoute, RouteRequest, RouteResponse
-from genai_host.api.dropped import MOST_DROPPED, DroppedFields, shortened
+from genai_host.api.dropped import MAX_DROPPED, DroppedFields, shortened
 from genai_host.errors import GenaiError
 from genai_host.host import Host
 from genai_host.plugins.watchdog import Watched
@@ -45,9 +45,9 @@ def _naming(dropped: DroppedFields, reply: RouteResponse) -> RouteResponse:
     headers = dict(reply.headers)
 
     def name(every: Sequence[str]) -> None:  # without `dropped`, which would be a cycle
-        names = [_NOT_IN_NAMES.sub("_", shortened(each)) for each in every[:MOST_DROPPED]]
+        names = [_NOT_IN_NAMES.sub("_", shortened(each)) for each in every[:MAX_DROPPED]]
         if names:
-            headers[DROPPED] = ", ".join([*names, "..."] if len(every) > MOST_DROPPED else names)
+            headers[DROPPED] = ", ".join([*names, "..."] if len(every) > MAX_DROPPED else names)
             _log.debug("ignored fields of the request: %s", headers[DROPPED])
         else:
             headers.pop(DROPPED, None)
@@ -101,7 +101,7 @@ class HttpRoutes:
         found: RouteMatch | HttpProblem | None = None,
         begins: Begins | None = None,
     ) -> RouteResponse:
-        """The reply to a request, whose `parameters` are still empty. The reply has begun.
+        """Route a request and return the reply, which has begun. `request.parameters` is set here.
 
         Args:
             request: The request.

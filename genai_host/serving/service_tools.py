@@ -36,13 +36,13 @@ from genai_host.api.tools import tool_message
 from genai_host.errors import ConfigurationError, LimitExceeded, ValidationError
 from genai_host.host import Host
 
-MOST_ROUNDS = 10
+MAX_ROUNDS = 10
 """Maximum number of rounds of calls. Then the model is asked to answer without tools."""
 
-MOST_CALLS = 32
+MAX_CALLS = 32
 """Maximum number of calls in all rounds. The model learns that further ones were not run."""
 
-_NOT_RUN = f"not run: at most {MOST_CALLS} calls are allowed"
+_NOT_RUN = f"not run: at most {MAX_CALLS} calls are allowed"
 _log = logging.getLogger(__name__)
 _PARAGRAPH = "\n\n"
 _NOTHING = Delta()
@@ -102,7 +102,7 @@ def answer_with_tools(
     # parts of a service that runs the tools itself stay where they are in the stream
     holds = not any(tool.extra for tool in prompt.tools if tool.name in kinds)
     shown: list[Part] = []
-    left = MOST_CALLS
+    left = MAX_CALLS
     before: Completion | None = None
     for number in count():
         held: list[VendorPart] | None = [] if holds else None
@@ -117,7 +117,7 @@ def answer_with_tools(
         if number == 0 and prompt.tool_choice == "none":
             completion = evolve(completion, finish="stop")
             break
-        if number == MOST_ROUNDS:
+        if number == MAX_ROUNDS:
             name = calls[0].name
             raise LimitExceeded(f"the model called {name} more than {number} times", limit="steps")
         outputs = [_output(host, call, kinds[call.name], limits) for call in calls[:left]]
@@ -130,7 +130,7 @@ def answer_with_tools(
             prompt,
             messages=[*prompt.messages, completion.message, tool_message(calls, outputs)],
             # a choice that the model has followed would make it call without end
-            tool_choice="none" if number + 1 == MOST_ROUNDS else None,
+            tool_choice="none" if number + 1 == MAX_ROUNDS else None,
         )
     if prompt.schema is not None:
         yield Delta(completion.text)

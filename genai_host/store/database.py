@@ -315,10 +315,10 @@ def storable(text: str) -> str:
 
 def check_owner(owner: str) -> None:
     """Raise `ValidationError` for a name of an owner that a database cannot store."""
-    if len(owner) > _LONGEST_OWNER or storable(owner) != owner:
+    if len(owner) > _MAX_OWNER or storable(owner) != owner:
         raise ValidationError(
             f"invalid user name {short_repr(owner)}",
-            hint=f"use at most {_LONGEST_OWNER} characters of Unicode, without NUL",
+            hint=f"use at most {_MAX_OWNER} characters of Unicode, without NUL",
         )
 
 
@@ -331,7 +331,7 @@ def location_of(where: str | os.PathLike[str] | None) -> str:
 
 
 _SECONDS = 60.0  # seconds to wait for another process
-_LONGEST_OWNER = 250  # PostgreSQL limits the size of a key
+_MAX_OWNER = 250  # PostgreSQL limits the size of a key
 
 
 @contextmanager

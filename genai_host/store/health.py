@@ -19,7 +19,7 @@ from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.engine import Row
 
 from genai_host.api.json_text import read_json
-from genai_host.conversations.replay import MOST_TURNS
+from genai_host.conversations.replay import MAX_TURNS
 from genai_host.store.database import OLDEST, VERSION, Database, next_step
 from genai_host.store.indexer import DAMAGED, Indexer
 from genai_host.store.tables import conversations, entries, messages, metadata, tries
@@ -89,7 +89,7 @@ def _impossible(rows: Iterable[Row[Any]]) -> Iterator[Row[Any]]:
         if row.kind not in _ONCE:
             continue
         key = (row.kind, row.turn, _path(row))
-        if key in seen or row.turn is None or not 0 <= row.turn <= MOST_TURNS:
+        if key in seen or row.turn is None or not 0 <= row.turn <= MAX_TURNS:
             yield row
         seen.add(key)
 

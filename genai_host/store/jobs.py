@@ -22,7 +22,7 @@ from typing import Any
 
 from genai_host.api import Clock
 from genai_host.api.cancellation import Cancellation
-from genai_host.api.storage import MOST_TRIES, Document, Job, Work
+from genai_host.api.storage import MAX_TRIES, Document, Job, Work
 from genai_host.errors import (
     Cancelled,
     Conflict,
@@ -331,7 +331,7 @@ class JobWorker:
 
     def _give_back(self, job: Job, *, counts: bool, seconds: float = _PAUSE) -> None:
         try:
-            if counts and job.tries > 2 * MOST_TRIES:
+            if counts and job.tries > 2 * MAX_TRIES:
                 self.queue.done(job.id)
             else:
                 self.queue.give_back(job.id, counts=counts, seconds=seconds)

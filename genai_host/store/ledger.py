@@ -11,13 +11,13 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from genai_host.api.messages import MOST_TOKENS
+from genai_host.api.messages import MAX_TOKENS
 from genai_host.store.database import Database
 from genai_host.usage.budgets import Account, Spent
 
-_MOST = 10_000  # users returned
+_MAX = 10_000  # users returned
 _ADDED = ", ".join(  # a sum ends at a limit that no call exceeds: the database refuses a larger one
-    f"{each} = CASE WHEN spent.{each} > {MOST_TOKENS} THEN spent.{each} "
+    f"{each} = CASE WHEN spent.{each} > {MAX_TOKENS} THEN spent.{each} "
     f"ELSE spent.{each} + excluded.{each} END"
     for each in ("dollars", "tokens", "unknown")
 )
@@ -58,7 +58,7 @@ class SpendLedger:
     def users(self, periods: Sequence[str]) -> list[str]:
         """Users with spending in one of these periods. Raises `StoreError`."""
         wanted = ", ".join("?" * len(periods))
-        query = f"SELECT DISTINCT name FROM spent WHERE period IN ({wanted}) LIMIT {_MOST}"  # noqa: S608
+        query = f"SELECT DISTINCT name FROM spent WHERE period IN ({wanted}) LIMIT {_MAX}"  # noqa: S608
         with self._cursor() as cursor:
             return [name for (name,) in cursor.execute(self._marked(query), periods).fetchall()]
 

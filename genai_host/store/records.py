@@ -138,7 +138,7 @@ class SearchMatch:
     text: str
 
 
-_LEAST = 4096
+_MIN = 4096
 """Minimum length of base64 text for a blob; a smaller file would take as much space on disk."""
 _KINDS = ('"type":"image"', '"type":"file"')  # in compact JSON
 _PLACES = "attached"
@@ -150,7 +150,7 @@ _Place = Sequence[str | int]
 
 def may_hold_bytes(body: str) -> bool:
     """Whether an entry may have bytes for blobs; a cheap check."""
-    return len(body) > _LEAST and any(kind in body for kind in _KINDS)
+    return len(body) > _MIN and any(kind in body for kind in _KINDS)
 
 
 def may_refer(body: str) -> bool:
@@ -295,7 +295,7 @@ def _large(form: Any) -> Iterator[list[str | int]]:
         value, place = pending.pop()
         if isinstance(value, dict):
             data = value.get("data")
-            is_large = isinstance(data, str) and len(data) >= _LEAST
+            is_large = isinstance(data, str) and len(data) >= _MIN
             if is_large and value.get("type") in ("image", "file"):
                 yield [*place, "data"]
             pending += [(item, [*place, key]) for key, item in value.items()]

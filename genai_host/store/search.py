@@ -36,7 +36,7 @@ _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}
 _SPACED = rf"[\w--[{_UNSPACED}]]"
 _ACCENTS = dict.fromkeys(range(0x0300, 0x0370))  # for `str.translate`
 _LENGTH = 200  # indexed characters of a word
-_MOST = 500_000  # indexed bytes of a message: PostgreSQL supports one megabyte
+_MAX = 500_000  # indexed bytes of a message: PostgreSQL supports one megabyte
 
 
 class SearchWord(NamedTuple):
@@ -62,7 +62,7 @@ def tokenize(text: str) -> str:
         for word in _pieces(run):
             if word not in found:
                 length += len(word.encode())
-                if length > _MOST:
+                if length > _MAX:
                     return " ".join(found)
                 found[word] = None
     return " ".join(found)

@@ -136,8 +136,8 @@ class Store:
         return examine(self._opened)
 
     def repair(self) -> list[Repair]:
-        """Derive the index of damaged conversations again, for all owners. Nothing is deleted:
-        invalid entries are moved to the file `set_aside`."""
+        """Rebuild the index of damaged conversations of all owners. Nothing is deleted: invalid
+        entries are moved to the file `set_aside`."""
         from genai_host.store.health import repair
 
         return repair(self._database, self.set_aside)
@@ -190,8 +190,8 @@ class Store:
         return self._record(id, number, codec), entries
 
     def entries(self, id: str, codec: Codec) -> tuple[Entry, ...]:
-        """All entries of a conversation, for display: a note takes the place of an image or a file
-        that is missing in the store. Raises `NotFound`."""
+        """All entries of a conversation, for display. A missing image or file is replaced by a
+        note. Raises `NotFound`."""
         return self._library.entries(id, codec)
 
     def times(self, id: str) -> dict[int, float]:
@@ -271,8 +271,9 @@ class Store:
         self._library.delete(id)
 
     def delete_expired(self, *, days: float | None = None, number: int | None = None) -> int:
-        """Delete conversations that were not used for some days, and all but the latest ones,
-        except those with a running turn. Returns the number deleted."""
+        """Delete conversations that have not been used for `days` days, and all but the `number`
+        most recently used ones. Conversations with a running turn are not deleted. Returns the
+        number deleted."""
         return self._library.delete_expired(days=days, number=number)
 
     def fork(self, id: str, *, turn: int | None = None) -> str:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Double, Executable, case, cast, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from genai_host.api import Cost
-from genai_host.api.messages import MOST_TOKENS
+from genai_host.api.messages import MAX_TOKENS
 from genai_host.errors import ValidationError
 from genai_host.store.database import storable
 from genai_host.store.tables import usage
@@ -37,7 +37,7 @@ GROUPS = {
 }
 """Columns to group by."""
 
-_LONGEST_NAME = 300  # bytes; PostgreSQL limits the size of a key
+_MAX_NAME = 300  # bytes; PostgreSQL limits the size of a key
 _SUMMED = tuple(each.name for each in fields(UsageTotals) if each.name != "slowest")
 
 
@@ -71,7 +71,7 @@ def add_usage(connection: Connection, tally: UsageAggregate) -> None:
     """Add usage, with one atomic statement per row. Sums end at a limit that no call exceeds, since
     the database would refuse a larger one."""
     rows = [
-        {**_stored(key), **{name: min(value, MOST_TOKENS) for name, value in asdict(sums).items()}}
+        {**_stored(key), **{name: min(value, MAX_TOKENS) for name, value in asdict(sums).items()}}
         for key, sums in tally
     ]
     if not rows:
@@ -86,7 +86,7 @@ def _adding(dialect: str) -> Executable:
     statement = make(usage)
     new = statement.excluded
     changed: dict[str, Any] = {
-        name: case((usage.c[name] > MOST_TOKENS, usage.c[name]), else_=usage.c[name] + new[name])
+        name: case((usage.c[name] > MAX_TOKENS, usage.c[name]), else_=usage.c[name] + new[name])
         for name in _SUMMED
     }
     is_slower = new.slowest > usage.c.slowest
@@ -102,7 +102,7 @@ def _stored(key: UsageKey) -> dict[str, Any]:
 
 
 def _short(name: str) -> str:
-    return storable(name).encode()[:_LONGEST_NAME].decode(errors="ignore")
+    return storable(name).encode()[:_MAX_NAME].decode(errors="ignore")
 
 
 def read_usage(

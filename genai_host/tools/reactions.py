@@ -20,10 +20,10 @@ from genai_host.errors import LimitExceeded
 from genai_host.tools.threads import run_within
 from genai_host.util.text import decode_base64
 
-MOST_LINES = 1000
+MAX_LINES = 1000
 """Maximum number of lines per reaction; the rest is replaced by a note."""
 
-MOST_LETTERS = 10
+MAX_LETTERS = 10
 """Maximum number of characters of a line per terminal column, since combining characters take no
 column."""
 
@@ -80,9 +80,9 @@ def _viewed(address: str, reaction: dict[str, Any], width: int) -> list[str]:
     for part in name.split("."):
         view = getattr(view, part)
     given = view(reaction, width)
-    lines = _lines([given] if type(given) is str else given, MOST_LETTERS * width)
-    kept = list(itertools.islice(lines, MOST_LINES + 1))
-    return kept if len(kept) <= MOST_LINES else [*kept[:MOST_LINES], "(there is more)"]
+    lines = _lines([given] if type(given) is str else given, MAX_LETTERS * width)
+    kept = list(itertools.islice(lines, MAX_LINES + 1))
+    return kept if len(kept) <= MAX_LINES else [*kept[:MAX_LINES], "(there is more)"]
 
 
 def _lines(given: Any, most: int) -> Iterator[str]:

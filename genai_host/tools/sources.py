@@ -26,7 +26,7 @@ from genai_host.secrets.keys import FoundKey, SecretStore
 from genai_host.tools.threads import run_within
 from genai_host.util.text import describe_exception, describe_with_hint, short_repr
 
-MOST = 1000
+MAX = 1000
 """Maximum number of tools of a source."""
 
 BETWEEN = "__"
@@ -152,7 +152,7 @@ def _named(source: ToolSource, tools: Iterable[Tool]) -> dict[str, Tool]:
     """Tools by full name, without those whose name is too long. Raises `TypeError` if one is not a
     `Tool`."""
     found: dict[str, Tool] = {}
-    for tool in islice(tools, MOST):
+    for tool in islice(tools, MAX):
         if not isinstance(tool, Tool):
             raise TypeError(f"it returned {short_repr(tool)}, which is not a Tool")
         name = f"{source.name}{BETWEEN}{tool.name}"
@@ -226,7 +226,7 @@ class ConfiguredToolSource(ToolSource):
             if error.setting in given:
                 placed(error, self._file, "tools", self.name, error.setting)
             raise
-        return opened if isinstance(opened, ToolSource) else tuple(islice(opened, MOST))
+        return opened if isinstance(opened, ToolSource) else tuple(islice(opened, MAX))
 
     def _secret(self, setting: Setting, given: Any) -> Secret | None:
         found = find_key(self._keys, self.name, self._config, setting)

@@ -46,16 +46,16 @@ from genai_host.util.text import describe_exception, message_of, short_repr, sho
 
 T = TypeVar("T")
 
-MOST_TEXT = 100_000
+MAX_TEXT = 100_000
 """Maximum number of characters of all texts of an output; the rest is truncated."""
 
-MOST_IMAGES = 20 * 2**20
+MAX_IMAGES = 20 * 2**20
 """Maximum number of bytes of all images of an output; further ones are omitted."""
 
-MOST_PARTS = 1000
+MAX_PARTS = 1000
 """Maximum number of texts and images of an output; further ones are omitted."""
 
-MOST_DATA = 2**20
+MAX_DATA = 2**20
 """Maximum number of bytes of reactions and context, as JSON; more is an error."""
 
 _CHECK_TIMEOUT = 5.0  # timeout of a tool's schema and of `available_when`, in seconds
@@ -376,7 +376,7 @@ class Toolbox:
         output = evolve(output, content=tuple(_truncated(output)))
         form = json_round_trip(output, self._codec)
         size = len(write_json([form.get("reactions"), form.get("context")]))
-        if size > MOST_DATA:
+        if size > MAX_DATA:
             raise ValidationError(f"its reactions and its context have {size} bytes")
         recorded: ToolOutput = self._codec.from_json(form, ToolOutput)
         ends = [self._ends_turn(reaction) for reaction in recorded.reactions]
@@ -400,9 +400,9 @@ class Toolbox:
 
 def _truncated(output: ToolOutput) -> Iterator[Text | Image]:
     """The content of an output, truncated with a note if it is too large."""
-    text, images = MOST_TEXT, MOST_IMAGES
+    text, images = MAX_TEXT, MAX_IMAGES
     for number, part in enumerate(output.content):
-        if number == MOST_PARTS:
+        if number == MAX_PARTS:
             yield Text(f"({len(output.content) - number} more parts were omitted)")
             return
         if isinstance(part, Text):

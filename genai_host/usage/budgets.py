@@ -35,7 +35,7 @@ Period = Literal["day", "month"]
 Unit = Literal["dollars", "tokens"]
 
 _log = logging.getLogger(__name__)
-_MOST_WARNINGS = 100
+_MAX_WARNINGS = 100
 _FORMS: Mapping[Period, str] = {"day": "%Y-%m-%d", "month": "%Y-%m"}
 
 
@@ -160,7 +160,7 @@ class Budgets:
 
     def _warn_of_unknown_cost(self, model: str) -> None:
         """Log a warning once per model. The number is limited, since clients can name any model."""
-        if model not in self._unpriced and len(self._unpriced) < _MOST_WARNINGS:
+        if model not in self._unpriced and len(self._unpriced) < _MAX_WARNINGS:
             self._unpriced.add(model)
             what = short_repr(model)
             _log.warning(

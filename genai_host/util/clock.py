@@ -15,7 +15,7 @@ from genai_host.util.forking import renew_after_fork
 _log = logging.getLogger(__name__)
 
 _QUARTER = 900  # seconds
-_LONGEST_WAIT = 3600.0  # systems limit the length of a wait
+_MAX_WAIT = 3600.0  # systems limit the length of a wait
 
 
 class SystemClock:
@@ -85,7 +85,7 @@ class SystemClock:
     def _seconds_to_wait(self) -> float | None:
         if not self._alarms:
             return None
-        return min(self._alarms[0][0] - time.monotonic(), _LONGEST_WAIT)
+        return min(self._alarms[0][0] - time.monotonic(), _MAX_WAIT)
 
     def _is_due(self) -> bool:
         return bool(self._alarms) and self._alarms[0][0] <= time.monotonic()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from genai_host.errors import ConfigurationError
 from genai_host.util.paths import ELSEWHERE
 
-MOST_BYTES = 20 * 2**20
+MAX_BYTES = 20 * 2**20
 """Maximum size of a file that is read as a whole."""
 
 _SECONDS = 30.0  # timeout of waiting for another process
@@ -109,7 +109,7 @@ def read_text(path: str) -> str | None:
     that of its byte order mark. Raises `ConfigurationError`, which does not contain its content, if
     it cannot be read or is not text."""
     try:
-        data = read_bytes(path, MOST_BYTES)
+        data = read_bytes(path, MAX_BYTES)
         from genai_host.util.text import decode_unicode  # most starts read no file
 
         return decode_unicode(data)

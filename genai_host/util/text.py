@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-_MOST = 300
+_MAX = 300
 
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 100
@@ -66,8 +66,8 @@ def docstring(function: Any) -> str:
 
 def shorten(text: str) -> str:
     """A text in one line, cut after some words."""
-    line = " ".join(text[: 10 * _MOST].split())
-    return line if len(line) <= _MOST else line[: _MOST - 4] + " ..."
+    line = " ".join(text[: 10 * _MAX].split())
+    return line if len(line) <= _MAX else line[: _MAX - 4] + " ..."
 
 
 _LIKENESS = 0.7  # accepts `mok` for `mock` (0.86), but not `nope` for `openai` (0.6)
@@ -116,7 +116,7 @@ _HEAD = 8192
 _FEW = 10
 _CONTROLS = bytes(each for each in range(32) if each not in b"\t\n\r\f\x1b")
 _CONTROL_CHARACTERS = "[\0-\x08\x0b\x0e-\x1a\x1c-\x1f]"
-_LEAST_UTF16 = 4
+_MIN_UTF16 = 4
 _LINE_ENDS = b"\r\n"
 _PLAIN_ALPHABET = bytes.maketrans(b"-_", b"+/")
 
@@ -131,7 +131,7 @@ def encoding_of(head: bytes, default: str = "utf-8") -> str:
 def _unmarked(head: bytes) -> str:
     """The byte order of UTF-16 in which most letters are of Latin alphabets, so that every second
     byte is 0; empty for other bytes."""
-    if b"\0" not in head or len(head) % 2 or len(head) < _LEAST_UTF16:
+    if b"\0" not in head or len(head) % 2 or len(head) < _MIN_UTF16:
         return ""
     for name, high in (("utf-16-le", head[1::2]), ("utf-16-be", head[::2])):
         if high.count(0) > len(high) // 2:
@@ -195,10 +195,10 @@ def decode_unicode(data: bytes) -> str:
 def decode_text(data: bytes, default: str = "utf-8") -> str:
     """Decode text of unknown encoding.
 
-    A byte order mark decides, or that it is UTF-16, or valid UTF-8 if the default is a single-byte
-    encoding. Otherwise the default is used, for example that of the user's locale, and if it fails,
-    Windows-1252, which older files of Western Europe use. A text that is mostly UTF-8 is decoded as
-    UTF-8, with U+FFFD for invalid bytes."""
+    The encoding is that of the byte order mark, else UTF-16 if the text looks like it, else UTF-8
+    if the text is valid UTF-8 and the default is a single-byte encoding. Otherwise it is the
+    default, for example that of the user's locale, or Windows-1252 if the default fails. A text
+    that is mostly UTF-8 is decoded as UTF-8, with U+FFFD for invalid bytes."""
     encoding = encoding_of(data, default)
     if is_single_byte(encoding):
         with contextlib.suppress(UnicodeDecodeError):

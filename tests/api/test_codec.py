@@ -39,7 +39,7 @@ from genai_host.api import (
     VendorPart,
 )
 from genai_host.api.codec import default_codec
-from genai_host.api.messages import MOST_TOKENS, PARTS, ROLES
+from genai_host.api.messages import MAX_TOKENS, PARTS, ROLES
 from genai_host.api.schema import schema_of
 from genai_host.errors import GenaiError, RateLimited, ValidationError
 from genai_host_testing.internal.garbage import finite_json
@@ -200,7 +200,7 @@ def test_what_is_well_formed_is_the_same_object() -> None:
 def test_what_is_no_count_of_tokens_is_none(value: Any) -> None:
     """A negative one would give a budget back what was spent."""
     assert Usage(value, value, value, value, value, value) == Usage()
-    assert Usage(MOST_TOKENS, 1) + Usage(1, 1) == Usage(MOST_TOKENS, 2)
+    assert Usage(MAX_TOKENS, 1) + Usage(1, 1) == Usage(MAX_TOKENS, 2)
 
 
 def test_content_may_be_a_string_in_json() -> None:

@@ -16,7 +16,7 @@ from genai_wire_openai.server.requests import messages_in
 
 from genai_host.api import Message, RouteRequest, Text
 from genai_host.api.cancellation import Cancellation
-from genai_host.api.json_reader import MOST_LEVELS, JsonReader, body_of
+from genai_host.api.json_reader import MAX_LEVELS, JsonReader, body_of
 from genai_host.api.json_text import write_json
 from genai_host.errors import ValidationError
 from genai_host.serving import Pairing, each_once, merge_consecutive, offered_tool
@@ -115,14 +115,14 @@ class TestFields:
         reader = JsonReader({"a": "-_8", "b": "+/8=", "c": "+/8"}, "$")
         assert {reader.data(name) for name in "abc"} == {b"\xfb\xff"}
 
-    @pytest.mark.parametrize("levels", [MOST_LEVELS - 2, MOST_LEVELS + 2])
+    @pytest.mark.parametrize("levels", [MAX_LEVELS - 2, MAX_LEVELS + 2])
     def test_depth(self, levels: int) -> None:
         value: Any = 1
         for _ in range(levels):
             value = {"a": value}
         with Cancellation() as limits:
             request = RouteRequest("POST", "/", body=write_json(value), limits=limits)
-            if levels < MOST_LEVELS:
+            if levels < MAX_LEVELS:
                 assert body_of(request).value == value
                 return
             with wrong(path="$"):

@@ -125,7 +125,7 @@ def test_events_come_as_soon_as_they_are_whole() -> None:
 
 @pytest.mark.parametrize("read", [read_sse, read_ndjson])
 def test_endless_event(read: type[Iterator[StreamEvent]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_parsers, "_LARGEST_EVENT", 1000)
+    monkeypatch.setattr(stream_parsers, "_MAX_EVENT", 1000)
     endless = (b"data: " + b"x" * 50 for _ in range(10**9))
     with pytest.raises(MalformedReply, match="longer than"):
         list(read(endless))  # type: ignore[call-arg]
@@ -162,7 +162,7 @@ def test_a_whole_reply_is_known_whatever_its_label(body: bytes) -> None:
 
 
 def test_a_first_line_that_is_too_long_is_no_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_parsers, "_LARGEST_EVENT", 20)
+    monkeypatch.setattr(stream_parsers, "_MAX_EVENT", 20)
     body = b'{"a": "%s"}\n{}\n' % (b"x" * 20)
     chosen, rest = detect_parser(iter([body]))
     assert (chosen, b"".join(rest)) == (None, body)

@@ -289,7 +289,7 @@ class TestCalls:
     def test_embeddings_and_moderation_have_a_cost_as_well(
         self, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch, most: int
     ) -> None:
-        monkeypatch.setattr(PlainEmbed, "most_texts", most)
+        monkeypatch.setattr(PlainEmbed, "max_texts", most)
 
         def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from Embed(["one two", "three"])

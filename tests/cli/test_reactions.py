@@ -20,7 +20,7 @@ from support import Terminal
 
 from genai_host.api import Answer, Citation, Image, ReactionType
 from genai_host.dialects.sources import sources
-from genai_host.tools.reactions import MOST_LINES, ReactionViews
+from genai_host.tools.reactions import MAX_LINES, ReactionViews
 from genai_host.util.clock import SystemClock
 from genai_host_testing.fake_service import FakeService
 
@@ -110,7 +110,7 @@ class TestLines:
 
     def test_it_is_bounded(self, views: Any) -> None:
         lines = views("_is_endless").lines({"type": "x"}, 20)
-        assert len(lines) == MOST_LINES + 1
+        assert len(lines) == MAX_LINES + 1
         assert lines[-1] == "(there is more)"
         assert max(map(len, lines)) == 200
 

@@ -18,7 +18,7 @@ from support import Terminal
 
 from genai_host.api import Image
 from genai_host.cli.app import App
-from genai_host.cli.reactions import MOST_SHOWN, show_reactions
+from genai_host.cli.reactions import MAX_SHOWN, show_reactions
 from genai_host_testing import make_distribution
 
 _PICTURE = b"\x89PNG\r\n"
@@ -271,9 +271,9 @@ def test_any_reaction(app: App, reactions: list[dict[str, Any]], kind: str, text
 
 
 def test_how_many_are_shown_is_bounded(app: App, capsys: pytest.CaptureFixture[str]) -> None:
-    reactions = [{"type": "message", "message": str(number)} for number in range(MOST_SHOWN + 5)]
-    show_reactions(app, reactions, [Image(b"x")] * (MOST_SHOWN + 3), None)
+    reactions = [{"type": "message", "message": str(number)} for number in range(MAX_SHOWN + 5)]
+    show_reactions(app, reactions, [Image(b"x")] * (MAX_SHOWN + 3), None)
     captured = capsys.readouterr()
-    assert len(captured.out.splitlines()) == MOST_SHOWN
+    assert len(captured.out.splitlines()) == MAX_SHOWN
     assert captured.err.splitlines()[-1] == "(8 more reactions and images omitted)"
-    assert len(captured.err.splitlines()) == MOST_SHOWN + 1
+    assert len(captured.err.splitlines()) == MAX_SHOWN + 1

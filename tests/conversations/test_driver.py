@@ -390,7 +390,7 @@ class TestCaps:
         conversation = converse(self.endless, ["x"] * 10, caps=TurnLimits(max_model_calls=6))
         with pytest.raises(LimitExceeded) as caught:
             conversation.say("hi")
-        assert caught.value.limit == "round_trips"
+        assert caught.value.limit == "max_model_calls"
         assert converse.calls == 6
 
     def test_a_feature_may_conclude_without_more_round_trips(self, converse: Converse) -> None:

@@ -25,7 +25,7 @@ from genai_host.conversations.record import (
     TurnStarted,
     form_of,
 )
-from genai_host.conversations.replay import MOST_TURNS, check, replay
+from genai_host.conversations.replay import MAX_TURNS, check, replay
 from genai_host.errors import Cancelled, RateLimited, ReplayError, ValidationError
 from genai_host_testing import InlinePlugin
 
@@ -205,7 +205,7 @@ class TestChecking:
     @pytest.mark.parametrize("entries", [
         [*turn(0), Rewound(0, 0), *turn(1)],
         [*turn(0), *turn(1), Rewound(2, 1)],
-        [BEGUN, STEP, STEPPED, TurnEnded(0, Answer("a")), *turn(MOST_TURNS)],
+        [BEGUN, STEP, STEPPED, TurnEnded(0, Answer("a")), *turn(MAX_TURNS)],
     ])  # fmt: skip
     def test_what_a_conversation_writes_is_accepted(self, entries: list[Entry]) -> None:
         check([OPENED, *entries], default_codec())
@@ -213,7 +213,7 @@ class TestChecking:
     @pytest.mark.parametrize(("entries", "message"), [
         ([BEGUN, BEGUN], "entry 2: a turn begins within another"),
         ([*turn(1), *turn(1)], "entry 3: the number of a turn is less than 2"),
-        (turn(MOST_TURNS + 1), "entry 1: the number of a turn"),
+        (turn(MAX_TURNS + 1), "entry 1: the number of a turn"),
         ([STEP], "entry 1: it is of no turn"),
         ([BEGUN, TurnEnded(1, Answer("a"))], "entry 2: it is of another turn"),
         ([BEGUN, STEP, STEP], "entry 3: a step begins twice"),

@@ -116,11 +116,11 @@ class Wire:
 
 
 SHOWN = (ToolResult("b", "look", "1"), ToolResult("a", "look", PICTURE))
-_USUAL = {"temperature": 0.5, "max_tokens": 9, "stop": ["X"]}
+_DEFAULTS = {"temperature": 0.5, "max_tokens": 9, "stop": ["X"]}
 WIRES = {
     "openai": Wire(
         "openai", "fake@openai", "nobody@openai", Usage(9, 5, cached_tokens=3, reasoning_tokens=2),
-        parameters={**_USUAL, "seed": 3}, malformed=True, embeds="openai/fake-embed"),
+        parameters={**_DEFAULTS, "seed": 3}, malformed=True, embeds="openai/fake-embed"),
     "responses": Wire(
         "openai", "thinker", "missing@openai+openai-responses",
         Usage(7, 5, cached_tokens=3, reasoning_tokens=2),
@@ -132,16 +132,16 @@ WIRES = {
         "anthropic/fake",
         "anthropic/nobody",
         Usage(9, 5, 3, 2, 4, 1),
-        parameters={**_USUAL, "top_k": 3},
+        parameters={**_DEFAULTS, "top_k": 3},
         always={"max_tokens": 2048},
         thoughts=SIGNED,
         results=(*SHOWN, ToolResult("c", "look", "3", True)),
         seen_schema={**SCHEMA, "additionalProperties": False}),
     "gemini": Wire(
-        "gemini", "gemini/fake", "gemini/nobody", Usage(7, 5), (PICTURE,), {**_USUAL, "seed": 3},
+        "gemini", "gemini/fake", "gemini/nobody", Usage(7, 5), (PICTURE,), {**_DEFAULTS, "seed": 3},
         {"include_thoughts": True}, finishes=(), embeds="gemini/fake-embedding"),
     "ollama": Wire(
-        "ollama", "ollama/fake", "ollama/nobody", Usage(7, 5), (PICTURE,), {**_USUAL, "seed": 3},
+        "ollama", "ollama/fake", "ollama/nobody", Usage(7, 5), (PICTURE,), {**_DEFAULTS, "seed": 3},
         finishes=(), embeds="ollama/fake-embed"),
 }  # fmt: skip
 

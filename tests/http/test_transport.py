@@ -435,7 +435,7 @@ class TestReading:
         assert (received.status, received.body) == (status, body)
 
     def test_reply_length_is_limited(self, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("genai_host.http.transport._LARGEST_REPLY", 10)
+        monkeypatch.setattr("genai_host.http.transport._MAX_REPLY", 10)
         wire.service.replies = [reply(b"x" * 10), reply(b"x" * 11)]
         assert wire.send().body == b"x" * 10
         with pytest.raises(MalformedReply, match="longer than 10 bytes"):
@@ -461,7 +461,7 @@ class TestReading:
         assert [event.data for event in wire.stream()] == [b'{"a":1}', b'{"b":2}']
 
     def test_endless_stream_is_stopped(self, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("genai_host.http.transport._LARGEST_STREAM", 1000)
+        monkeypatch.setattr("genai_host.http.transport._MAX_STREAM", 1000)
         wire.service.replies = [sse_reply([b"x" * 300] * 10)]
         with pytest.raises(MalformedReply, match="longer than"):
             list(wire.stream())
@@ -660,7 +660,7 @@ def test_a_header_has_valid_characters(value: str) -> None:
 
 
 def test_addresses_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genai_host.http.transport._MOST_ADDRESSES", 2)
+    monkeypatch.setattr("genai_host.http.transport._MAX_ADDRESSES", 2)
     transport = Transport(proxy="")
     for number in (1, 2, 1):
         transport._address(f"http://host/{number}")

@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 ROOT = Path(__file__).resolve().parents[2]
 
-MOST_POSITIONAL = 7
+MAX_POSITIONAL = 7
 """Maximum number of arguments that a caller may pass by position, without `self`."""
 
 PRIVATE = {
@@ -56,7 +56,7 @@ def test_no_function_takes_more_than_7_arguments_by_position() -> None:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _hook(node):
                 names = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
                 count = len(names) - (names[:1] in (["self"], ["cls"]))
-                if count > MOST_POSITIONAL:
+                if count > MAX_POSITIONAL:
                     long.append(
                         f"{file.relative_to(ROOT)}:{node.lineno}: {node.name} takes {count}"
                     )

@@ -23,7 +23,7 @@ from genai_host.errors import ConfigurationError, GenaiError, ServiceUnavailable
 from genai_host.prompts import attachments
 from genai_host.prompts.attachments import attachment, part_of
 from genai_host.util import files
-from genai_host.util.files import MOST_BYTES
+from genai_host.util.files import MAX_BYTES
 from genai_host_testing.fake_service import HANG, FakeService, Reply
 
 pytestmark = [pytest.mark.part, pytest.mark.usefixtures("no_proxies")]
@@ -84,7 +84,7 @@ def web() -> Iterator[Web]:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attachments, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(attachments, "MAX_BYTES", 1_000)
 
 
 @pytest.mark.parametrize(("name", "data", "part"), [
@@ -205,14 +205,14 @@ def test_an_empty_picture_is_refused_by_its_name(tmp_path: Path, name: str) -> N
 
 
 def test_a_file_may_have_20_mib_and_no_more(tmp_path: Path) -> None:
-    assert MOST_BYTES == 20 * 1024 * 1024
+    assert MAX_BYTES == 20 * 1024 * 1024
     file = tmp_path / "large.bin"
     with file.open("wb") as stream:
-        stream.truncate(MOST_BYTES)
+        stream.truncate(MAX_BYTES)
     part = attachment(file)
     assert isinstance(part, File)
-    assert len(part.data) == MOST_BYTES
-    os.truncate(file, MOST_BYTES + 1)
+    assert len(part.data) == MAX_BYTES
+    os.truncate(file, MAX_BYTES + 1)
     with pytest.raises(ConfigurationError, match=r"large\.bin is larger than 20 MiB"):
         attachment(file)
 
@@ -361,7 +361,7 @@ def test_a_redirect_may_not_lead_from_https_to_http() -> None:
 
 def test_a_slow_address_is_given_up(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     """However it goes on: here it keeps sending, and never ends its headers."""
-    monkeypatch.setattr(attachments, "_MOST_SECONDS", 0.2)
+    monkeypatch.setattr(attachments, "_MAX_SECONDS", 0.2)
     service.replies.append(Reply([b"HTTP/1.1 200 OK\r\nX: ", HANG]))
     with pytest.raises(ServiceUnavailable, match=r"cannot fetch .*/a within 0\.2 s") as caught:
         attachment(f"{service.url}/a?sig=canary")

@@ -54,9 +54,9 @@ def test_what_is_no_file_is_told(name: str) -> None:
 
 
 def test_a_file_may_have_5_mib_and_no_more(here: Path) -> None:
-    assert attachments.MOST_FRAGMENT_BYTES == 5 * 1024 * 1024
-    (here / "a").write_bytes(b"x" * attachments.MOST_FRAGMENT_BYTES)
-    assert len(fragment("a")) == attachments.MOST_FRAGMENT_BYTES + 4
+    assert attachments.MAX_FRAGMENT_BYTES == 5 * 1024 * 1024
+    (here / "a").write_bytes(b"x" * attachments.MAX_FRAGMENT_BYTES)
+    assert len(fragment("a")) == attachments.MAX_FRAGMENT_BYTES + 4
     with (here / "a").open("ab") as stream:
         stream.write(b"x")
     with pytest.raises(ConfigurationError, match="a is larger than 5 MiB"):
@@ -100,7 +100,7 @@ class TestAddresses:
             fragment(f"{service.url}/a")
 
     def test_size_is_limited(self, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(attachments, "MOST_FRAGMENT_BYTES", 10)
+        monkeypatch.setattr(attachments, "MAX_FRAGMENT_BYTES", 10)
         service.replies += [reply(b"x" * 10), reply(b"x" * 11)]
         assert fragment(f"{service.url}/a").endswith("x" * 10)
         with pytest.raises(ConfigurationError, match="/a is larger than"):

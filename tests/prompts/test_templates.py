@@ -175,7 +175,7 @@ class TestFolder:
                 read_template(name)
 
     def test_a_file_may_not_be_endless(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(templates, "MOST_BYTES", 10)
+        monkeypatch.setattr(templates, "MAX_BYTES", 10)
         write(folder, "#" * 10)
         assert read_template("mine")
         write(folder, "#" * 11)

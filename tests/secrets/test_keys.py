@@ -25,7 +25,7 @@ CANARY = "sk-canary-3e07"
 
 @frozen
 class Settings:
-    api_key: Secret | None = field(default=None, metadata=about("its key", env="USUAL_KEY"))
+    api_key: Secret | None = field(default=None, metadata=about("its key", env="DEFAULT_KEY"))
 
 
 [KEY] = describe(Settings)
@@ -69,7 +69,7 @@ def find(keys: SecretStore, name: str = "mine", setting: Setting = KEY) -> tuple
 class TestOrder:
     def test_the_environment_the_keyring_the_file(self, ring: Ring) -> None:
         """The usual variable of a type is for the instance that is named like it alone."""
-        environ = {"GENAI_HOST_PROVIDERS__USUAL__API_KEY": "own", "USUAL_KEY": "usual"}
+        environ = {"GENAI_HOST_PROVIDERS__USUAL__API_KEY": "own", "DEFAULT_KEY": "usual"}
         keys = SecretStore(ring=KeyRing(ring), environ=environ)
         file = f"the file {paths.keys_file()}"
         for name in ("usual", "mine"):
@@ -84,7 +84,7 @@ class TestOrder:
         del environ["GENAI_HOST_PROVIDERS__USUAL__API_KEY"]
         assert find(keys, "usual") == ("usual", "the environment variable USUAL_KEY")
         assert find(keys) == ("ringed", "the keyring")
-        del environ["USUAL_KEY"]
+        del environ["DEFAULT_KEY"]
         assert find(keys, "usual") == ("ringed", "the keyring")
 
     def test_the_variable_of_an_instance_is_its_own(self) -> None:
@@ -107,7 +107,7 @@ class TestReferences:
         file = tmp_path / "key"
         file.write_text("filed\n")
         ring.held["work", "gate"] = "ringed"
-        keys = SecretStore(ring=KeyRing(ring), environ={"MINE": "x", "USUAL_KEY": "usual"})
+        keys = SecretStore(ring=KeyRing(ring), environ={"MINE": "x", "DEFAULT_KEY": "usual"})
         for setting, secret, source in (
             ({"env": "MINE"}, "x", "the environment variable MINE"),
             ({"file": str(file)}, "filed", f"the file {file}"),
@@ -128,7 +128,7 @@ class TestReferences:
         ({"keyring": "a/b"}, "nothing in the keyring, as a/b"),
     ])  # fmt: skip
     def test_one_to_nothing_is_an_error(self, ring: Ring, value: object, says: str) -> None:
-        keys = SecretStore(ring=KeyRing(ring), environ={"USUAL_KEY": "usual"})
+        keys = SecretStore(ring=KeyRing(ring), environ={"DEFAULT_KEY": "usual"})
         with pytest.raises(ConfigurationError, match=says) as caught:
             keys.find("usual", KEY, kind="usual", given=value)
         assert CANARY not in shown(caught.value)
@@ -275,7 +275,7 @@ class TestKeyring:
 
 
 def test_a_secret_is_in_no_repr(ring: Ring) -> None:
-    keys = SecretStore(ring=KeyRing(ring), environ={"USUAL_KEY": CANARY})
+    keys = SecretStore(ring=KeyRing(ring), environ={"DEFAULT_KEY": CANARY})
     key = keys.find("usual", KEY, kind="usual")
     assert key is not None
     assert key.secret.reveal() == CANARY

@@ -414,7 +414,7 @@ def test_200_requests_through_a_cap_of_20(make_host: MakeHost, tmp_path: Path, w
         assert Counter(code for each in clients for code in statuses(receive_all(each))) == {
             200: CAP + LINE
         }
-        assert here.service.most_at_once == CAP
+        assert here.service.max_at_once == CAP
         assert len(here.service.requests) == CAP + LINE
         nothing_is_left(here)
 

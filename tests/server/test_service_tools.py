@@ -307,7 +307,7 @@ def test_a_tool_that_cannot_play_is_an_error_of_the_configuration(
 
 def test_rounds_are_limited(api: Api, fake: FakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the end, the model must answer without tools."""
-    monkeypatch.setattr(service_tools, "MOST_ROUNDS", 2)
+    monkeypatch.setattr(service_tools, "MAX_ROUNDS", 2)
     fake.answer = lambda prompt: completion_of(ToolCall("c1", api.wire.name, {"query": "x"}))
     reply = api.send(api.wire.tool)
     assert b"more than 2 times" in content(reply)

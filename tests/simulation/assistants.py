@@ -34,7 +34,7 @@ OPERATIONS: Mapping[str, int] = {
 _FUNCTIONS = ("look", "find")
 _ENDED = ("completed", "failed", "cancelled", "expired", "incomplete")
 _REFUSED = ("active", "do not accept", "Cannot cancel", "Expected tool outputs", "unknown calls")
-_MOST_SECONDS = 3600.0
+_MAX_SECONDS = 3600.0
 
 
 @define
@@ -284,7 +284,7 @@ class AssistantsChecks:
     def _await_jobs(self) -> None:
         """Wait until no run has work left."""
         sim = self._sim
-        until = sim.clock.time + _MOST_SECONDS
+        until = sim.clock.time + _MAX_SECONDS
         while self._jobs() and sim.clock.time < until:
             sim.schedule.sleep(1.0)
         if self._jobs():

@@ -20,7 +20,7 @@ from simulation.world import ASKED, REPEATABLE
 if TYPE_CHECKING:
     from simulation.simulation import Simulation
 
-_MOST_JOB_SECONDS = 3600.0
+_MAX_JOB_SECONDS = 3600.0
 _OF = 3  # one of so many conversations is copied
 
 
@@ -65,7 +65,7 @@ class FinalChecks:
         """Every acknowledged job is done at the end, and its turn has ended or waits."""
         if process.worker is None:
             return
-        until = self._sim.clock.time + _MOST_JOB_SECONDS
+        until = self._sim.clock.time + _MAX_JOB_SECONDS
         while process.worker.queue.count() and self._sim.clock.time < until:
             self._sim.schedule.sleep(1.0)
         if process.worker.queue.count():

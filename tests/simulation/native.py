@@ -29,7 +29,7 @@ OPERATIONS: Mapping[str, int] = {
     **dict.fromkeys(("post_resume", "post_again"), 7),
     **dict.fromkeys(("post_conversation", "post_cancel", "get_conversation", "delete_job"), 2),
 }
-_MOST_SECONDS = 3600.0
+_MAX_SECONDS = 3600.0
 _ENDED = ("done", "failed", "paused", "cancelled")
 _LIFE = 24 * 3600.0
 _ERRORS = {each.code: each for each in (NotFound, ReplayError, StoreError)}
@@ -258,7 +258,7 @@ class NativeChecks:
         """Every acknowledged job is done at the end, and its turn has ended or waits."""
         sim, known = self._sim, self._sim.accepted
         queue = process.host.jobs(QUEUE)
-        until = sim.clock.time + _MOST_SECONDS
+        until = sim.clock.time + _MAX_SECONDS
         while queue.count() and sim.clock.time < until:
             sim.schedule.sleep(1.0)
         if queue.count():

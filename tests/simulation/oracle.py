@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from simulation import postgresql
 from simulation.world import text_of
 
-_MOST_TOKENS = 2**53
+_MAX_TOKENS = 2**53
 _connections: dict[str, sqlite3.Connection] = {}  # each new one would read the schema first
 
 
@@ -162,7 +162,7 @@ def sums_of(rows: Sequence[Row], copied: int) -> Sums:
         for call in calls:
             usage = call.get("usage") or {}
             counts = [usage.get("input_tokens", 0), usage.get("output_tokens", 0)]
-            if not all(type(each) is int and 0 <= each < _MOST_TOKENS for each in counts):
+            if not all(type(each) is int and 0 <= each < _MAX_TOKENS for each in counts):
                 raise ValueError(f"entry {row.number} has a usage of {counts}")
             total = total.plus(Sums(1, sum(counts), call.get("cost") or 0.0))
     return total

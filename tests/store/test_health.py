@@ -19,7 +19,7 @@ from support import Terminal
 from genai_host import Message
 from genai_host.api import Answer, Image
 from genai_host.conversations.record import StepEnded, StepStarted, TurnEnded, TurnStarted
-from genai_host.conversations.replay import MOST_TURNS
+from genai_host.conversations.replay import MAX_TURNS
 from genai_host.errors import StoreError
 from genai_host.store import Store
 from genai_host.store.database import OLDEST, VERSION, Database
@@ -216,7 +216,7 @@ class TestRepair:
         ([("turn_started", 0), ("turn_started", 1), ("turn_ended", 0)], []),
         ([("opened", None), ("opened", None), ("rewound", None)], []),
         ([("turn_started", None), ("turn_started", -1)], [0, 1]),
-        ([("turn_started", MOST_TURNS), ("turn_started", MOST_TURNS + 1)], [1]),
+        ([("turn_started", MAX_TURNS), ("turn_started", MAX_TURNS + 1)], [1]),
     ], ids=str)  # fmt: skip
     def test_invalid_entries_are_moved(self, kinds: list[Any], moved: list[int]) -> None:
         rows: list[Any] = [

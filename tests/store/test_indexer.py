@@ -209,7 +209,7 @@ def test_a_text_is_split_into_distinct_words(text: str, words: str) -> None:
 
 
 def test_the_words_of_a_text_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genai_host.store.search._MOST", 6)
+    monkeypatch.setattr("genai_host.store.search._MAX", 6)
     assert tokenize("abc abc déf ghi") == "abc def"
     assert tokenize("東京") == "東 京"
 

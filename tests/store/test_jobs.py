@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from genai_host.api import Cancellation, Job, ended_with
-from genai_host.api.storage import MOST_TRIES
+from genai_host.api.storage import MAX_TRIES
 from genai_host.errors import Cancelled, ConversationBusy, Interrupted, StoreError
 from genai_host.store import Store
 from genai_host.store.documents import Documents
@@ -240,15 +240,15 @@ class TestTries:
     def test_a_job_can_be_exhausted(self, make_queue: MakeQueue, clock: ManualClock) -> None:
         make_queue().add(JOB, taken=True)
         is_exhausted = []
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             clock.advance(LEASE)
             [job] = take(make_queue(), 1)
             is_exhausted.append(job.is_exhausted)
-        assert is_exhausted == [False] * (MOST_TRIES - 1) + [True]
+        assert is_exhausted == [False] * (MAX_TRIES - 1) + [True]
 
     def test_returned_job_is_no_attempt(self, one: JobQueue) -> None:
         one.add(JOB, taken=True)
-        for _ in range(3 * MOST_TRIES):
+        for _ in range(3 * MAX_TRIES):
             one.give_back(JOB.id, counts=False)
             assert [job.tries for job in take(one)] == [1]
 
@@ -530,10 +530,10 @@ class TestWorker:
         assert len(take(other)) == 2
 
     @pytest.mark.parametrize(("error", "message", "tries"), [
-        (StoreError("away"), "will be retried: away", [1] * 3 * MOST_TRIES),
-        (ConversationBusy("busy"), "will be retried: busy", [1] * 3 * MOST_TRIES),
+        (StoreError("away"), "will be retried: away", [1] * 3 * MAX_TRIES),
+        (ConversationBusy("busy"), "will be retried: busy", [1] * 3 * MAX_TRIES),
         (Interrupted("a bug"), None, [1, 2, 3]),
-        (SystemExit(3), "failed", list(range(1, 2 * MOST_TRIES + 2))),
+        (SystemExit(3), "failed", list(range(1, 2 * MAX_TRIES + 2))),
     ], ids=["store", "busy", "interrupted", "exit"])  # fmt: skip
     def test_what_cannot_be_done_now_is_no_try_and_broken_work_is_removed_in_the_end(
         self, worker: JobWorker, one: JobQueue, clock: ManualClock,

@@ -13,7 +13,7 @@ import pytest
 from genai_host import Config, Host
 from genai_host.api import Cancellation, CancelToken, NoSettings, Tool, ToolSet, ToolSource
 from genai_host.errors import Cancelled, ConfigurationError, ServiceUnavailable
-from genai_host.tools.sources import MOST
+from genai_host.tools.sources import MAX
 from genai_host_testing import InlinePlugin, ManualClock
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.suites.base import in_background
@@ -219,7 +219,7 @@ def test_who_asks_can_give_up(make: Make, source: Source) -> None:
 def test_an_endless_list_is_cut(make: Make, source: Source) -> None:
     endless: Any = (tool(f"t{number}") for number in itertools.count())
     source.has = endless
-    assert len(make(source).tools()) == MOST + 1
+    assert len(make(source).tools()) == MAX + 1
 
 
 def test_a_name_that_is_too_long_is_left_out(make: Make, caplog: pytest.LogCaptureFixture) -> None:

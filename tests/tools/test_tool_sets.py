@@ -17,7 +17,7 @@ from genai_host import Config, Host
 from genai_host.api import CancelToken, Secret, Tool, ToolSet, ToolSource, about
 from genai_host.config import read_config
 from genai_host.errors import ConfigurationError
-from genai_host.tools.sources import MOST
+from genai_host.tools.sources import MAX
 from genai_host_testing import InlinePlugin, make_distribution
 from genai_host_testing.internal.configs import tools_config
 from genai_host_testing.internal.fixtures import MakeHost
@@ -193,7 +193,7 @@ def test_a_set_is_opened_once_and_late_or_never(make: Make) -> None:
 
 def test_an_endless_set_is_cut(make: Make) -> None:
     endless = (tool(f"t{number}") for number in itertools.count())
-    assert len(make(ToolSet("shop", Settings, lambda settings: endless)).tools()) == MOST + 1
+    assert len(make(ToolSet("shop", Settings, lambda settings: endless)).tools()) == MAX + 1
 
 
 def test_a_set_and_a_source_of_one_name_are_an_error(make: Make) -> None:

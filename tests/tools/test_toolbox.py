@@ -23,7 +23,7 @@ from genai_host.api import (
     tool,
 )
 from genai_host.errors import Cancelled, LimitExceeded, TurnPaused, ValidationError
-from genai_host.tools.toolbox import MOST_DATA, MOST_IMAGES, MOST_PARTS, MOST_TEXT, Toolbox
+from genai_host.tools.toolbox import MAX_DATA, MAX_IMAGES, MAX_PARTS, MAX_TEXT, Toolbox
 from genai_host_testing import InlinePlugin, ManualClock
 from genai_host_testing.suites.base import in_background
 
@@ -232,15 +232,15 @@ def test_halves_of_surrogate_pairs_are_replaced(caplog: pytest.LogCaptureFixture
 
 
 class TestCaps:
-    SMALL, LARGE = (Image(data=bytes(size), media_type="image/png") for size in (1, MOST_IMAGES))
+    SMALL, LARGE = (Image(data=bytes(size), media_type="image/png") for size in (1, MAX_IMAGES))
 
     @pytest.mark.parametrize(("result", "content"), [
-        (["x" * (MOST_TEXT - 1), "yz", "abc"],
-         ["x" * (MOST_TEXT - 1), "y\n(truncated: 1 more characters)",
+        (["x" * (MAX_TEXT - 1), "yz", "abc"],
+         ["x" * (MAX_TEXT - 1), "y\n(truncated: 1 more characters)",
           "\n(truncated: 3 more characters)"]),
         ([SMALL, LARGE, SMALL],
-         [SMALL, f"(an image of {MOST_IMAGES} bytes was omitted)", SMALL]),
-        ([""] * (MOST_PARTS + 5), [*[""] * MOST_PARTS, "(5 more parts were omitted)"]),
+         [SMALL, f"(an image of {MAX_IMAGES} bytes was omitted)", SMALL]),
+        ([""] * (MAX_PARTS + 5), [*[""] * MAX_PARTS, "(5 more parts were omitted)"]),
     ], ids=["text", "images", "parts"])  # fmt: skip
     def test_what_is_left_out_is_said(self, result: Any, content: Any) -> None:
         output = called(box(named("t", lambda *_: result)))
@@ -248,7 +248,7 @@ class TestCaps:
 
     @pytest.mark.parametrize("field", ["reactions", "context"])
     def test_too_much_data_is_a_failure(self, field: str) -> None:
-        data = {"type": "m", "x": "x" * MOST_DATA}
+        data = {"type": "m", "x": "x" * MAX_DATA}
         fields: Any = {field: [data] if field == "reactions" else data}
         text = failure(called(box(named("t", lambda *_: ToolOutput(**fields)))))
         assert "its reactions and its context have" in text

@@ -97,7 +97,7 @@ def run_command(
 
     A row is a line of JSON: a string; an object with prompt and optionally id, system, model,
     provider and parameters; or a line of OpenAI's Batch API (custom_id, method, url, body).
-    Each output line is a JSON object: row (line number), id, text, data, usage, cost,
+    Each output line is a JSON object: row (line number), id, text, citations, data, usage, cost,
     conversation, and, for a failed row, error (code, message, hint).
 
     To continue an interrupted batch, run the same command again: finished rows are in

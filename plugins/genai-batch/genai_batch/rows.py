@@ -25,7 +25,7 @@ from attrs import frozen
 from genai_host.api import JsonReader, ValueBudget, encoding_of, is_deep
 from genai_host.errors import ConfigurationError, ValidationError
 
-MOST_BYTES = 8 * 2**20
+MAX_BYTES = 8 * 2**20
 """Maximum length of a line."""
 
 _HEAD = 8192
@@ -114,19 +114,19 @@ def _opened(path: Path) -> Iterator[Callable[[int], bytes]]:
 def _lines(readline: Callable[[int], bytes]) -> Iterator[tuple[int, bytes]]:
     """Nonempty lines with their numbers. A line that is too long is cut, and therefore invalid."""
     number = 0
-    while line := readline(MOST_BYTES + 1):
+    while line := readline(MAX_BYTES + 1):
         number += 1
         rest = line
-        while rest and not rest.endswith(b"\n") and len(line) > MOST_BYTES:
-            rest = readline(MOST_BYTES)
+        while rest and not rest.endswith(b"\n") and len(line) > MAX_BYTES:
+            rest = readline(MAX_BYTES)
         line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
         if line.strip():
             yield number, line.strip()
 
 
 def _row(number: int, line: bytes) -> BatchRow:
-    if len(line) > MOST_BYTES:
-        return BatchRow(number, "", {}, f"the line is longer than {MOST_BYTES >> 20} MiB")
+    if len(line) > MAX_BYTES:
+        return BatchRow(number, "", {}, f"the line is longer than {MAX_BYTES >> 20} MiB")
     try:
         value = ValueBudget().read(line)
     except ValueError as error:

@@ -15,7 +15,7 @@ import pytest
 import requests
 
 from genai_host import Config
-from genai_host.api.storage import MOST_TRIES
+from genai_host.api.storage import MAX_TRIES
 from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.errors import RateLimited, StoreError
 from genai_host.store.documents import Documents
@@ -429,7 +429,7 @@ def test_a_batch_that_kills_its_workers(serve: Serve, monkeypatch: pytest.Monkey
     by_hand = ByHand(monkeypatch)
     client = serve(reverses)
     new = client.create(chat("a", "x"), chat("b", "y"))
-    assert by_hand.do(2, tries=MOST_TRIES + 1)  # after the start and the result of one row
+    assert by_hand.do(2, tries=MAX_TRIES + 1)  # after the start and the result of one row
     batch = client.get(f"/batches/{new['id']}")
     assert batch["status"] == "failed"
     assert "repeatedly" in batch["errors"]["data"][0]["message"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from genai_batch.journal import BatchJournal
-from genai_batch.rows import MOST_BYTES, BatchRow, rows_in, survey
+from genai_batch.rows import MAX_BYTES, BatchRow, rows_in, survey
 from hypothesis import given, strategies as st
 
 from genai_host.errors import ConfigurationError, Conflict, StoreError, ValidationError
@@ -196,7 +196,7 @@ def test_what_is_wrong_is_told_of_its_line_alone(tmp_path: Path, line: bytes, wh
 
 
 def test_a_line_that_is_too_long_is_skipped(tmp_path: Path) -> None:
-    long = b'"' + b"a" * (3 * MOST_BYTES) + b'"'
+    long = b'"' + b"a" * (3 * MAX_BYTES) + b'"'
     first, wrong, last = rows(tmp_path, "a", long, "b")
     assert "longer than 8 MiB" in wrong.wrong
     assert (first.wrong, last.number, last.asked["prompt"]) == ("", 3, "b")

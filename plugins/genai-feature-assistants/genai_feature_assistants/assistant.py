@@ -39,7 +39,7 @@ TOOLS = "tools"
 """What a turn waits for: the payload is `{"round", "text", "usage", "calls": [{"id", "name",
 "arguments"}]}`, arguments as JSON text, the result `{id: output}`, each a text."""
 
-_LEAST_OUTPUT = 400  # characters that are not made less
+_MIN_OUTPUT = 400  # characters that are not made less
 
 
 @frozen
@@ -196,7 +196,7 @@ def _half(result: Part) -> Part:
     if not isinstance(result, ToolResult):
         return result
     text = "".join(each.text for each in result.content if isinstance(each, Text))
-    if len(text) < _LEAST_OUTPUT:
+    if len(text) < _MIN_OUTPUT:
         return result
     return evolve(result, content=[Text(f"{text[: len(text) // 2]} [...]")])
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from attrs import define, field
-from genai_wire_openai.server.files import MOST_BYTES
+from genai_wire_openai.server.files import MAX_BYTES
 from genai_wire_openai.server.objects import Object, ObjectStore, shown
 
 from genai_host import commands
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _USER = "genai_feature_assistants.user"
 _FOR_FILES = ("file_search", "code_interpreter")
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 @click.group()
@@ -187,10 +187,10 @@ def _message(
 
 def _upload(ctx: click.Context, service: AssistantsService, path: Path, purpose: str) -> str:
     with path.open("rb") as stream:
-        data = stream.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
+        data = stream.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
         raise ValidationError(
-            f"{str(path)!r} is larger than {MOST_BYTES >> 20} MiB", hint="split it into files"
+            f"{str(path)!r} is larger than {MAX_BYTES >> 20} MiB", hint="split it into files"
         )
     return str(service.files.keep(_user(ctx), path.name, data, purpose)["id"])
 
@@ -378,8 +378,8 @@ def _found(ctx: click.Context, given: str, kind: str) -> Object:
         lists = "list assistants: genai-host assistants list"
         hint = lists if kind == "assistant" else "the id is printed by: genai-host assistants run"
         raise NotFound(f"unknown {kind} {given!r:.80}", hint=hint)
-    ids = [each["id"] for each in chosen[:_MOST_NAMED]]
-    more = " ..." if len(chosen) > _MOST_NAMED else ""
+    ids = [each["id"] for each in chosen[:_MAX_NAMED]]
+    more = " ..." if len(chosen) > _MAX_NAMED else ""
     raise NotFound(
         f"{len(chosen)} {kind}s match {given!r:.80}: {', '.join(ids)}{more}",
         hint="use a longer prefix",

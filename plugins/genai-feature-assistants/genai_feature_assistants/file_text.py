@@ -25,19 +25,19 @@ from genai_host.api import (
 )
 from genai_host.errors import ValidationError
 
-MOST_TEXT = 8 * 2**20
+MAX_TEXT = 8 * 2**20
 """Maximum number of characters of a text from PDF or HTML; the rest is left out."""
 
 LIMITS = ChildLimits(
     memory=2**30,
     cpu_seconds=180,
     seconds=600.0,
-    output=MOST_TEXT * 12 + 1024,  # a character of two halves, as JSON
+    output=MAX_TEXT * 12 + 1024,  # a character of two halves, as JSON
 )
 """Limits for reading one file."""
 
-_MOST_PDF_PAGES = 2000
-_MOST_DEPTH = 5000  # of HTML: any parser takes time that grows with its square
+_MAX_PDF_PAGES = 2000
+_MAX_DEPTH = 5000  # of HTML: any parser takes time that grows with its square
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
 _UNCLOSED = frozenset(
     (
@@ -86,9 +86,9 @@ def text_of(name: str, data: bytes) -> str:
     """Return the text of a file, read as PDF, HTML, or plain text in UTF-8 or UTF-16 by its name.
     Raises `UnreadableFile`: the file has no readable text."""
     if _is_pdf(data, name):
-        found = _of_pdf(data)[:MOST_TEXT]
+        found = _of_pdf(data)[:MAX_TEXT]
     elif _is_html(name):
-        found = _of_html(_decoded(data, charset_in_html(data)))[:MOST_TEXT]
+        found = _of_html(_decoded(data, charset_in_html(data)))[:MAX_TEXT]
     else:
         found = _decoded(data)
     found = well_formed(found)
@@ -122,8 +122,8 @@ def _of_html(text: str) -> str:
     for closes, name in _TAG.findall(text):
         if name.lower() not in _UNCLOSED:
             depth = max(0, depth - 1) if closes else depth + 1
-        if depth > _MOST_DEPTH:
-            raise UnreadableFile(f"the file is nested deeper than {_MOST_DEPTH} levels")
+        if depth > _MAX_DEPTH:
+            raise UnreadableFile(f"the file is nested deeper than {_MAX_DEPTH} levels")
     tree = LexborHTMLParser(text)
     for node in tree.css("script, style, noscript, template, svg, iframe"):
         node.decompose()
@@ -144,9 +144,9 @@ def _of_pdf(data: bytes) -> str:
         if reader.is_encrypted and not reader.decrypt(""):
             raise UnreadableFile("the file is encrypted")
         text = ""
-        for page in reader.pages[:_MOST_PDF_PAGES]:
+        for page in reader.pages[:_MAX_PDF_PAGES]:
             text += page.extract_text() + "\n\n"
-            if len(text) > MOST_TEXT:
+            if len(text) > MAX_TEXT:
                 break
         return text
     except (UnreadableFile, MemoryError):

@@ -226,7 +226,7 @@ def test_a_proxy_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, proxy: str
 
 
 def test_a_reply_without_an_end(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_file, "MOST_BYTES", 1000)
+    monkeypatch.setattr(client_file, "MAX_BYTES", 1000)
     service.replies = [reply(b"[" + b" " * 2000 + b"]")]
     with client_of(service) as client, pytest.raises(MalformedReply, match="1000 bytes"):
         client.get("a")

@@ -11,7 +11,7 @@ import pytest
 from genai_feature_assistants.service.threads import Messages
 
 from genai_host.api import Cancellation, Job
-from genai_host.api.storage import MOST_TRIES
+from genai_host.api.storage import MAX_TRIES
 from genai_host.errors import StoreError
 from genai_host.store.documents import Documents
 from genai_host.store.jobs import JobWorker
@@ -114,7 +114,7 @@ def test_item_14_others_take_over_runs(make_host: MakeHost, make_store: MakeStor
 
 @pytest.mark.parametrize(
     ("tries", "status", "reason"),
-    [(1, "completed", "None"), (MOST_TRIES, "failed", "ended repeatedly")],
+    [(1, "completed", "None"), (MAX_TRIES, "failed", "ended repeatedly")],
 )
 def test_item_14_run_of_a_killed_worker(
     make_api: MakeApi, tries: int, status: str, reason: str

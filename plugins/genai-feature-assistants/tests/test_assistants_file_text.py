@@ -92,5 +92,5 @@ def test_the_server_goes_on(make_api: MakeApi) -> None:
     [("a.html", b"<p>" + b"x" * 100), ("a.pdf", pdf([b"BT (" + b"x" * 60 + b") Tj ET"] * 2))],
 )
 def test_a_long_text_is_cut(name: str, data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_text, "MOST_TEXT", 50)
+    monkeypatch.setattr(file_text, "MAX_TEXT", 50)
     assert len(text_of(name, data)) == 50

@@ -34,8 +34,8 @@ from genai_host.api import (
     setting,
 )
 
-_LONGEST = 100  # leaves room for the time and the tag in the usual 255
-_SAFE = re.compile(rf"[A-Za-z0-9](?:[A-Za-z0-9._ -]{{0,{_LONGEST - 2}}}[A-Za-z0-9_-])?")
+_MAX_LENGTH = 100  # leaves room for the time and the tag in the usual 255
+_SAFE = re.compile(rf"[A-Za-z0-9](?:[A-Za-z0-9._ -]{{0,{_MAX_LENGTH - 2}}}[A-Za-z0-9_-])?")
 _OTHERS = re.compile(r"[^A-Za-z0-9_-]+")
 # Microsoft, "Naming Files, Paths, and Namespaces": reserved with any extension
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9])(?: *\..*)?", re.I)

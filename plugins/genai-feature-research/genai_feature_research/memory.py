@@ -178,7 +178,7 @@ def _numbers(row: Any, number: int) -> Any:
 BATCH = 256
 """Number of texts per embedding call."""
 
-_MOST = 8000  # characters per text: embedding models reject or ignore the rest
+_MAX = 8000  # characters per text: embedding models reject or ignore the rest
 
 
 class Embedding:
@@ -247,7 +247,7 @@ class Embedding:
         vectors: list[list[float]] = []
         for start in range(0, len(texts) if self._works else 0, BATCH):
             try:
-                batch = [text[:_MOST] for text in texts[start : start + BATCH]]
+                batch = [text[:_MAX] for text in texts[start : start + BATCH]]
                 found: Embeddings = yield from Embed(batch, purpose=purpose)
             except GenaiError as error:
                 self._works = False

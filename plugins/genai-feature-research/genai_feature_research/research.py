@@ -62,8 +62,8 @@ KIND = "research"
 SIMILAR = 4
 """Number of similar entries of the history in the prompt."""
 
-_LONGEST_QUERY = 200
-_MOST_QUERY_WORDS = 16  # a longer text is an answer, not a query
+_MAX_QUERY = 200
+_MAX_QUERY_WORDS = 16  # a longer text is an answer, not a query
 _QUERY_TOKENS = 100  # enough for a query; limits a model that does not stop
 _SAMPLING = ("max_tokens", "temperature", "top_p", "presence_penalty", "frequency_penalty")
 _BETWEEN_LINKS = re.compile(r",(?=\s|https?://|$)")  # a link can contain commas
@@ -222,8 +222,8 @@ class Research:
             completion = yield from self._ask(evolve(prompt, defaults={}))
         lines = [each for each in completion.text.splitlines() if each.strip()]
         text = line(lines[0]).removeprefix("Query:").strip(" \"'`*") if lines else ""
-        if not text or len(text.split()) > _MOST_QUERY_WORDS or len(text) > _LONGEST_QUERY:
-            text = line(self._message_text)[:_LONGEST_QUERY]
+        if not text or len(text.split()) > _MAX_QUERY_WORDS or len(text) > _MAX_QUERY:
+            text = line(self._message_text)[:_MAX_QUERY]
         return text
 
     def _chosen(self, now: Sequence[Fact]) -> list[Fact]:

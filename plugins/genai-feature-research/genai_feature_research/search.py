@@ -30,7 +30,7 @@ from genai_host.errors import ValidationError
 SIZE = 1000
 """Approximate number of characters of a passage."""
 
-MOST = 100
+MAX = 100
 """Maximum number of passages of one text."""
 
 _PARAGRAPHS = re.compile(r"\n\s*\n")
@@ -44,7 +44,7 @@ def passages(text: str) -> list[str]:
     for piece in _pieces(text.strip()):
         if found and len(piece) + 2 <= room:
             found[-1] += f"\n\n{piece}"
-        elif len(found) == MOST:
+        elif len(found) == MAX:
             break
         else:
             found.append(piece)
@@ -204,11 +204,11 @@ class _Reader:
         return found[0].strip("<>")[len(address) :]
 
 
-MOST_TEXT = 4000
+MAX_TEXT = 4000
 """Maximum number of characters of one search result."""
 
-_MOST_TITLE = 300
-_MOST_LINK = 2000
+_MAX_TITLE = 300
+_MAX_LINK = 2000
 _SHOWN = 80  # characters of a query or link in progress texts
 
 
@@ -341,7 +341,7 @@ def _results(text: str, wanted: Lookup) -> list[Fact]:
     value = read_json(text)
     if not isinstance(value, list):
         raise ValidationError("not a list")
-    facts = [_fact(each, wanted, MOST_TEXT) for each in value]
+    facts = [_fact(each, wanted, MAX_TEXT) for each in value]
     return [fact for fact in facts if fact.text]
 
 
@@ -361,4 +361,4 @@ def _fact(value: Any, wanted: Lookup, most: int | None) -> Fact:
     if not all(isinstance(each, str) for each in fields):
         raise ValidationError("title, link and text must be strings")
     title, link, text = fields
-    return Fact(line(title)[:_MOST_TITLE], link[:_MOST_LINK], text.strip()[:most], wanted.kept_as)
+    return Fact(line(title)[:_MAX_TITLE], link[:_MAX_LINK], text.strip()[:most], wanted.kept_as)

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 import pytest
-from genai_feature_research.search import MOST, SIZE, passages
+from genai_feature_research.search import MAX, SIZE, passages
 from hypothesis import given, strategies as st
 
 from genai_host_testing.internal.fixtures import MakeHost
@@ -223,11 +223,11 @@ def test_what_a_hostile_engine_says_is_a_warning(scene: Scene, text: str) -> Non
 def test_passages_are_short_and_lose_no_words(text: str) -> None:
     parts = passages(text)
     assert all(each.strip() and len(each) <= SIZE for each in parts)
-    assert len(parts) <= MOST
+    assert len(parts) <= MAX
     if len(text) < SIZE:
         assert "".join("".join(parts).split()) == "".join(text.split())
 
 
 def test_passages_of_one_endless_word() -> None:
     assert [len(each) for each in passages("a" * 2500)] == [1000, 1000, 500]
-    assert len(passages("a" * 10**6)) == MOST
+    assert len(passages("a" * 10**6)) == MAX

@@ -133,7 +133,7 @@ class FakeService:
         self.requests: list[Received] = []
         self.connections = 0
         self.open_connections = 0
-        self.most_at_once = 0
+        self.max_at_once = 0
         self._answer_to = answer
         self._tls = tls
         self._held = threading.Semaphore(0)
@@ -232,7 +232,7 @@ class FakeService:
             self.requests.append(received)
             number = len(self.requests)
             self._busy += 1
-            self.most_at_once = max(self.most_at_once, self._busy)
+            self.max_at_once = max(self.max_at_once, self._busy)
             self._changed.notify_all()
         try:
             return self._send(connection, reader, self._reply_to(received, number))

@@ -90,7 +90,7 @@ class TestCancelling:
             return failed("never")
 
         monkeypatch.setattr(Offer, "begin", begin)
-        monkeypatch.setattr(calls_module, "MOST_WAITING", 0)  # dropped when it would wait
+        monkeypatch.setattr(calls_module, "MAX_WAITING", 0)  # dropped when it would wait
         client = make_client(tool("slow"), capabilities={"elicitation": {}})
         id = client.begin("tools/call", name="slow")
         if version == OLD:
@@ -181,7 +181,7 @@ class TestCancelling:
                     freed.set()
 
         monkeypatch.setattr(Calls, "answer", answer_and_free)
-        monkeypatch.setattr(calls_module, "MOST_CALLS", 1)
+        monkeypatch.setattr(calls_module, "MAX_CALLS", 1)
         hanging = Hanging()
         client = make_client(tool("hang", hanging), tool("say"))
         id = client.begin("tools/call", name="hang")
@@ -307,7 +307,7 @@ class TestApproval:
     def test_expiry(
         self, asking: Host, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(calls_module, "MOST_WAITING", 2)
+        monkeypatch.setattr(calls_module, "MAX_WAITING", 2)
         client = McpClient(service_of(asking), NEW, {"elicitation": {}})
         states = [client.call("buy")["requestState"] for _ in range(3)]
         yes: Any = {"name": "buy", "inputResponses": {"approval": ALLOWED}}

@@ -199,8 +199,8 @@ def called(message):
 
 
 @pytest.mark.parametrize(("limit", "code", "message"), [
-    ("LARGEST", 'sys.stdout.write("x" * 512)', "a line is longer than 1000 bytes"),
-    ("MOST_UNSOLICITED", 'say({"jsonrpc": "2.0", "method": "x"})', "it wrote too much output"),
+    ("MAX_SIZE", 'sys.stdout.write("x" * 512)', "a line is longer than 1000 bytes"),
+    ("MAX_UNSOLICITED", 'say({"jsonrpc": "2.0", "method": "x"})', "it wrote too much output"),
 ], ids=["line", "flood"])  # fmt: skip
 def test_endless_output_ends_the_session(
     program: Program, monkeypatch: pytest.MonkeyPatch, limit: str, code: str, message: str

@@ -237,7 +237,7 @@ def test_replies_that_cannot_be(
     source: McpSource, shop: Shop, monkeypatch: pytest.MonkeyPatch, answer: Answer,
     error: type[GenaiError], message: str,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(http, "LARGEST", 4000)
+    monkeypatch.setattr(http, "MAX_SIZE", 4000)
     shop.answers["tools/call"] = answer
     with pytest.raises(error) as caught:
         called(source)

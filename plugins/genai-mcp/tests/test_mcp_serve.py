@@ -18,7 +18,7 @@ import anyio
 import httpx2
 import mcp_types
 import pytest
-from genai_mcp.server.stdio import LARGEST
+from genai_mcp.server.stdio import MAX_SIZE
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -266,7 +266,7 @@ class TestStrangers:
 
     def test_a_line_without_an_end_ends_it(self, start: Callable[..., Process]) -> None:
         process = start()
-        process.write_until_it_ends(b"x" * (LARGEST // 4))
+        process.write_until_it_ends(b"x" * (MAX_SIZE // 4))
         assert process.receive()["error"]["code"] == -32600
 
     def test_a_client_that_does_not_read_ends_it(self, start: Callable[..., Process]) -> None:

@@ -211,7 +211,7 @@ class TestSessions:
         assert raw.refused(request("tools/list"), other) == (400, -32602)
 
     def test_there_are_not_too_many(self, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(server_http, "MOST_SESSIONS", 2)
+        monkeypatch.setattr(server_http, "MAX_SESSIONS", 2)
         raw = Raw(place.url)
         one, two = raw.opened(), raw.opened()
         assert raw.refused(request("initialize")) == (503, -32603)

@@ -10,8 +10,8 @@ from typing import Any
 
 import mcp_types as rpc
 import pytest
-from genai_mcp.server.calls import MOST_CALLS, MOST_UPDATES, PAGE, Service
-from genai_mcp.server.messages import MOST_TEXT
+from genai_mcp.server.calls import MAX_CALLS, MAX_UPDATES, PAGE, Service
+from genai_mcp.server.messages import MAX_TEXT
 from genai_mcp.server.offer import Offer
 from hypothesis import given, strategies as st
 
@@ -206,12 +206,12 @@ class TestFeatures:
 
         def respond(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
             yield api.Progress("a")
-            return api.Answer("x" * (MOST_TEXT + 5), data=data)
+            return api.Answer("x" * (MAX_TEXT + 5), data=data)
 
         client = make_client(feature(respond))
         result = client.call("ask_f", message="hi")
         shown, structured = (part["text"] for part in result["content"])
-        assert shown == "x" * MOST_TEXT + "\n(truncated: 5 more characters)"
+        assert shown == "x" * MAX_TEXT + "\n(truncated: 5 more characters)"
         assert json.loads(structured) == result["structuredContent"] == data
         data["a"] = "x" * 2**20
         result = client.call("ask_f", message="hi")
@@ -236,14 +236,14 @@ class TestFeatures:
     def test_progress_is_sent_to_clients_that_request_it(self, make_client: MakeClient) -> None:
         def respond(turn: api.Turn[api.NoSettings]) -> api.FeatureSteps:
             yield api.Progress("one\n\x1b[1mtwo")
-            for number in range(MOST_UPDATES):
+            for number in range(MAX_UPDATES):
                 yield api.Progress(str(number))
             return api.Answer("done")
 
         client = make_client(feature(respond))
         call: Any = {"name": "ask_f", "arguments": {"message": "hi"}}
         *news, answer = client.all_until(client.begin("tools/call", {"progressToken": "t"}, **call))
-        assert len(news) == MOST_UPDATES
+        assert len(news) == MAX_UPDATES
         assert news[0]["method"] == "notifications/progress"
         first = {"progressToken": "t", "progress": 1, "message": "one [1mtwo"}
         assert news[0]["params"] == first
@@ -272,13 +272,13 @@ class TestBounds:
         service = service_of(host)
         client, other = McpClient(service, version), McpClient(service, version)
         try:
-            ids = {client.begin("tools/call", name="wait") for _ in range(MOST_CALLS + 1)}
+            ids = {client.begin("tools/call", name="wait") for _ in range(MAX_CALLS + 1)}
             refused = client.receive()
             assert refused["error"]["message"] == "too many concurrent requests"
             assert other.call("wait")["code"] == rpc.INTERNAL_ERROR
         finally:
             go.set()
-        answers = [client.receive() for _ in range(MOST_CALLS)]
+        answers = [client.receive() for _ in range(MAX_CALLS)]
         assert {each["id"] for each in [refused, *answers]} == ids
         assert all(text(each["result"]) == "" for each in answers)
         assert "content" in other.call("wait")

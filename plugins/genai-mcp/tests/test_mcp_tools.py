@@ -16,8 +16,8 @@ from attrs import field, frozen
 from genai_mcp.client import connection
 from genai_mcp.client.servers import McpServer
 from genai_mcp.client.source import (
-    MOST_DESCRIPTION,
-    MOST_TOOLS,
+    MAX_DESCRIPTION,
+    MAX_TOOLS,
     McpSource,
     output_of,
     tools_of,
@@ -244,8 +244,8 @@ def test_two_of_one_name_are_one(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_there_are_not_too_many(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        tools = load(*({"name": f"t{n}", "inputSchema": OBJECT} for n in range(MOST_TOOLS + 1)))
-    assert len(tools) == MOST_TOOLS
+        tools = load(*({"name": f"t{n}", "inputSchema": OBJECT} for n in range(MAX_TOOLS + 1)))
+    assert len(tools) == MAX_TOOLS
     assert "further tools are ignored" in caplog.text
 
 
@@ -254,7 +254,7 @@ def test_descriptions_are_short_and_can_be_seen() -> None:
     [tool] = load({"name": "a", "description": text, "inputSchema": OBJECT})
     assert tool.description.startswith("Look.\n [31m hidden x")
     assert tool.description.endswith("(truncated)")
-    assert len(tool.description) == MOST_DESCRIPTION
+    assert len(tool.description) == MAX_DESCRIPTION
     [titled] = load({"name": "a", "title": "A title", "description": " ", "inputSchema": OBJECT})
     assert titled.description == "A title"
     [named] = load({"name": "a.b", "inputSchema": OBJECT})

@@ -35,8 +35,8 @@ FURTHEST = 0.18
 """Maximum cosine distance of similar texts with multilingual-e5; unrelated texts: 0.2 or more."""
 
 _CANDIDATES = 50
-_MOST = 50  # results
-_LONGEST_QUERY = 1000
+_MAX = 50  # results
+_MAX_QUERY = 1000
 _RANK = 60  # damping of the first ranks; Cormack, Clarke, Büttcher: Reciprocal Rank Fusion
 
 
@@ -197,14 +197,14 @@ class CorpusTools:
         query: Annotated[str, "what to search for: words, or a question"],
         run: ToolContext,
         region: Annotated[str, "ignored"] = "wt-wt",
-        limit: Annotated[int, f"maximum number of results, from 1 to {_MOST}"] = 10,
+        limit: Annotated[int, f"maximum number of results, from 1 to {_MAX}"] = 10,
     ) -> str:
         """Search the user's own documents, by words and by meaning. The result is a JSON list of
         passages, each with `title`, `link` and `text`, the best first."""
-        if not query.strip() or len(query) > _LONGEST_QUERY:
-            raise ValidationError(f"a query must have 1 to {_LONGEST_QUERY} characters")
-        if not 1 <= limit <= _MOST:
-            raise ValidationError(f"limit must be a number from 1 to {_MOST}")
+        if not query.strip() or len(query) > _MAX_QUERY:
+            raise ValidationError(f"a query must have 1 to {_MAX_QUERY} characters")
+        if not 1 <= limit <= _MAX:
+            raise ValidationError(f"limit must be a number from 1 to {_MAX}")
         found = self._corpus.search(query, limit, run.limits)
         return json.dumps(
             [{"title": each.title, "link": link, "text": each.text} for link, each in found],

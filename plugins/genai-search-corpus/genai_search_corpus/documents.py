@@ -31,10 +31,10 @@ from genai_host.errors import ValidationError
 SIZE = 1000
 """Approximate number of characters of a passage."""
 
-MOST = 2000
+MAX = 2000
 """Maximum number of passages of a document."""
 
-_LONGEST_TITLE = 200
+_MAX_TITLE = 200
 _HEADING = re.compile(r"(#{1,6})\s+(.+?)\s*#*\s*$")
 _FENCE = re.compile(r"\s*(```|~~~)")
 
@@ -61,9 +61,9 @@ def of_markdown(text: str, name: str) -> list[Passage]:
         path = [title, *(heads[1:] if heads[:1] == [title] else heads)]
         named = _title(" / ".join(filter(None, path)))
         found += [Passage(named, each) for each in _pieces(lines)]
-        if len(found) >= MOST:
+        if len(found) >= MAX:
             break
-    return found[:MOST]
+    return found[:MAX]
 
 
 def of_pages(pages: Iterable[str], name: str) -> list[Passage]:
@@ -71,7 +71,7 @@ def of_pages(pages: Iterable[str], name: str) -> list[Passage]:
     for number, page in enumerate(pages, 1):
         title = _title(f"{name} / page {number}")
         found += [Passage(title, each) for each in _pieces(page.splitlines())]
-    return found[:MOST]
+    return found[:MAX]
 
 
 def _sections(text: str) -> Iterator[tuple[list[str], list[str]]]:
@@ -105,7 +105,7 @@ def _pieces(lines: Iterable[str]) -> list[str]:
                 found[-1] += f"\n\n{part}"
             else:
                 found.append(part)
-        if len(found) > MOST:
+        if len(found) > MAX:
             break
         paragraph = []
     return found
@@ -134,16 +134,16 @@ def _short(line: str) -> list[str]:
 
 
 def _title(text: str) -> str:
-    return " ".join(text.split())[:_LONGEST_TITLE]
+    return " ".join(text.split())[:_MAX_TITLE]
 
 
-MOST_BYTES = 8 * 2**20
+MAX_BYTES = 8 * 2**20
 """Maximum number of bytes of a document; four times as many for a PDF, which contains images."""
 
-MOST_FILES = 50_000
-MOST_DEPTH = 30
-MOST_PDF_PAGES = 1000
-MOST_HTML_DEPTH = 5000
+MAX_FILES = 50_000
+MAX_DEPTH = 30
+MAX_PDF_PAGES = 1000
+MAX_HTML_DEPTH = 5000
 _LATEST = 2**63 - 1  # SQLite stores no larger integer
 
 _HEADING_NODES = 50
@@ -182,7 +182,7 @@ def files_in(root: str) -> Iterator[CorpusFile]:
     """Yield possible documents by directory, up to the limit. Raises `OSError` if the directory
     does not exist; unreadable subdirectories are skipped.
     """
-    left = MOST_FILES
+    left = MAX_FILES
     folders = [("", 0)]
     while folders:
         inner, depth = folders.pop()
@@ -200,7 +200,7 @@ def files_in(root: str) -> Iterator[CorpusFile]:
                 found = entry.stat(follow_symlinks=False)
             except OSError:  # removed meanwhile
                 continue
-            if stat.S_ISDIR(found.st_mode) and depth < MOST_DEPTH:
+            if stat.S_ISDIR(found.st_mode) and depth < MAX_DEPTH:
                 folders.append((path, depth + 1))
             elif stat.S_ISREG(found.st_mode) and _kind_of(entry.name):
                 if not left:
@@ -300,7 +300,7 @@ def read_one(name: str, data: bytes) -> ReadDocument:
 
 def load(root: str, file: CorpusFile) -> bytes:
     """Return the content of a document. Raises `UnreadableDocument`."""
-    most = MOST_BYTES * 4 if _kind_of(file.path) == "pdf" else MOST_BYTES
+    most = MAX_BYTES * 4 if _kind_of(file.path) == "pdf" else MAX_BYTES
     if file.size > most:
         raise UnreadableDocument(f"larger than {most >> 20} MiB")
     flags = os.O_RDONLY  # and it can be a link or a pipe by now
@@ -370,8 +370,8 @@ def _must_be_flat(text: str) -> None:
     for closes, name in _TAG.findall(text):
         if name.lower() not in _UNCLOSED:
             depth = max(0, depth - 1) if closes else depth + 1
-        if depth > MOST_HTML_DEPTH:
-            raise UnreadableDocument(f"nested deeper than {MOST_HTML_DEPTH} levels")
+        if depth > MAX_HTML_DEPTH:
+            raise UnreadableDocument(f"nested deeper than {MAX_HTML_DEPTH} levels")
 
 
 def _put(node: Any, lines: list[str]) -> None:
@@ -413,7 +413,7 @@ def _pdf_pages(data: bytes) -> list[str]:
         reader = pypdf.PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
             raise UnreadableDocument("encrypted")
-        pages = reader.pages[:MOST_PDF_PAGES]
+        pages = reader.pages[:MAX_PDF_PAGES]
         return [page.extract_text() for page in pages]
     except (UnreadableDocument, MemoryError):
         raise

@@ -30,7 +30,7 @@ FORM = 1
 
 _WAIT = 20_000  # milliseconds that one writer waits for another
 _PAUSE = 0.01  # seconds
-_MOST_WORDS = 40
+_MAX_WORDS = 40
 _WORD = re.compile(r"\w+")
 
 _TABLES = f"""
@@ -229,7 +229,7 @@ class OpenIndex:
         words = dict.fromkeys(_WORD.findall(unicodedata.normalize("NFC", query)))
         if not words:
             return []
-        given = " OR ".join(f'"{word}"' for word in list(words)[:_MOST_WORDS])
+        given = " OR ".join(f'"{word}"' for word in list(words)[:_MAX_WORDS])
         rows = self._connection.execute(
             "SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words, 2.0, 1.0) LIMIT ?",
             (given, most),

@@ -78,14 +78,14 @@ def test_a_date_may_be_later_than_a_database_stores(tmp_path: Path) -> None:
 
 
 def test_there_may_be_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "MOST_FILES", 3)
+    monkeypatch.setattr(documents, "MAX_FILES", 3)
     for number in range(5):
         put(tmp_path, f"{number}.md", "x")
     assert len(listed(tmp_path)) == 3
 
 
 def test_folders_may_be_too_deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "MOST_DEPTH", 1)
+    monkeypatch.setattr(documents, "MAX_DEPTH", 1)
     put(tmp_path, "a/a.md", "x")
     put(tmp_path, "a/b/b.md", "x")
     assert listed(tmp_path) == ["a/a.md"]
@@ -108,7 +108,7 @@ def test_what_cannot_be_read_says_why(tmp_path: Path, name: str, data: bytes) ->
 
 
 def test_a_document_may_be_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "MOST_BYTES", 10)
+    monkeypatch.setattr(documents, "MAX_BYTES", 10)
     with pytest.raises(UnreadableDocument, match="larger than"):
         read(str(tmp_path), put(tmp_path, "a.md", "x" * 11))
 

@@ -22,7 +22,7 @@ from genai_host.errors import (
 from genai_search_web.tools import WebResult
 
 _ANYWHERE = "wt-wt"
-_USUAL = "us-en"
+_DEFAULT_REGION = "us-en"
 _REFUSING = (202, 403, 429)
 """Statuses with which engines reject automated requests; DuckDuckGo uses 202."""
 
@@ -141,7 +141,7 @@ def _watch(engine: Any, outcomes: Outcomes) -> None:
 
     def noting_failure(query: str, *, region: str, **named: Any) -> Any:
         if name == "wikipedia" and region == _ANYWHERE:
-            region = _USUAL  # it requires a language
+            region = _DEFAULT_REGION  # it requires a language
         try:
             return search(query, region=region, **named)
         except TimeoutException:

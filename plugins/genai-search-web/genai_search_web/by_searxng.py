@@ -54,10 +54,10 @@ def language_of(region: str) -> str:
     return _ODD.get(region) or f"{language}-{country.upper()}"
 
 
-MOST_BYTES = 8 * 2**20
+MAX_BYTES = 8 * 2**20
 """Maximum number of bytes of one page of results, decompressed."""
 
-MOST_PAGES = 5
+MAX_PAGES = 5
 """Maximum number of pages to request."""
 
 _SAFE = {"off": 0, "moderate": 1, "on": 2}
@@ -92,7 +92,7 @@ def search(asked: Mapping[str, Any]) -> Iterator[WebResult]:
         session.trust_env = False  # it would send credentials from a .netrc
         if urlsplit(asked["base_url"]).hostname not in _HERE:
             session.proxies = requests.utils.get_environ_proxies(asked["base_url"])
-        for number in range(1, MOST_PAGES + 1):
+        for number in range(1, MAX_PAGES + 1):
             try:
                 page = _Page(session, asked, number).read()
             except GenaiError:
@@ -184,8 +184,8 @@ class _Page:
         pieces, size = [], 0
         for piece in response.iter_content(_CHUNK):
             size += len(piece)
-            if size > MOST_BYTES:
-                raise MalformedReply(f"SearXNG's reply has more than {MOST_BYTES >> 20} MiB")
+            if size > MAX_BYTES:
+                raise MalformedReply(f"SearXNG's reply has more than {MAX_BYTES >> 20} MiB")
             if time.monotonic() > self._until:
                 raise self._late()
             pieces.append(piece)

@@ -22,12 +22,12 @@ from genai_host.api import CancelToken, ChildLimits, Tool, ToolContext, run_in_c
 from genai_host.errors import GenaiError, MalformedReply, ServiceUnavailable, ValidationError
 from genai_search_web import DdgsSettings, SearxngSettings
 
-MOST_TITLE = 300
-MOST_TEXT = 1000
-MOST_LINK = 2000
+MAX_TITLE = 300
+MAX_TEXT = 1000
+MAX_LINK = 2000
 """Maximum number of characters of a title, link and text; longer links are omitted."""
 
-MOST_WRITTEN = 90_000
+MAX_WRITTEN = 90_000
 """Maximum number of characters of all results; the host truncates at 100,000."""
 
 _MARKUP = re.compile(r"</?[a-zA-Z!][^<>]*>")
@@ -46,7 +46,7 @@ class WebResult(NamedTuple):
 def written(found: Iterable[WebResult], limit: int) -> str:
     """Return at most `limit` valid results as JSON."""
     items: list[str] = []
-    room = MOST_WRITTEN
+    room = MAX_WRITTEN
     for each in found:
         item = json.dumps(each._asdict(), ensure_ascii=False)
         room -= len(item) + 2
@@ -64,8 +64,8 @@ def sound(found: Iterable[WebResult]) -> Iterator[WebResult]:
         if link in seen or not _leads_into_the_web(link):
             continue
         seen.add(link)
-        title = plain(each.title, MOST_TITLE)
-        yield WebResult(title or link[:MOST_TITLE], link, plain(each.text, MOST_TEXT))
+        title = plain(each.title, MAX_TITLE)
+        yield WebResult(title or link[:MAX_TITLE], link, plain(each.text, MAX_TEXT))
 
 
 def plain(text: Any, most: int) -> str:
@@ -79,7 +79,7 @@ def plain(text: Any, most: int) -> str:
 
 
 def _leads_into_the_web(link: str) -> bool:
-    if not link or len(link) > MOST_LINK or not link.isprintable() or " " in link:
+    if not link or len(link) > MAX_LINK or not link.isprintable() or " " in link:
         return False
     try:
         parts = urlsplit(link)
@@ -88,10 +88,10 @@ def _leads_into_the_web(link: str) -> bool:
         return False
 
 
-MOST_MEMORY = 2**30
+MAX_MEMORY = 2**30
 """Bytes beyond the initial size of the process; mostly unused address space of threads."""
 
-_MOST_SECONDS = 60  # CPU seconds
+_MAX_SECONDS = 60  # CPU seconds
 _PROXIES = frozenset({"ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"})
 
 
@@ -104,7 +104,7 @@ def search_apart(engine: str, asked: Mapping[str, Any], limits: CancelToken) -> 
         asked,
         returns=list[WebResult],
         cancel=limits,
-        limits=ChildLimits(memory=MOST_MEMORY, cpu_seconds=_MOST_SECONDS, may_write=True),
+        limits=ChildLimits(memory=MAX_MEMORY, cpu_seconds=_MAX_SECONDS, may_write=True),
         exceeded=ServiceUnavailable(
             "the search exceeded its memory or time limit", retryable=False
         ),
@@ -125,17 +125,17 @@ def search(engine: str, asked: Mapping[str, Any]) -> list[WebResult]:
         raise MalformedReply(f"the search returned unreadable results ({kind})") from error
 
 
-MOST_QUERY = 1000
+MAX_QUERY = 1000
 """Maximum number of characters of a query; search engines reject or truncate longer ones."""
 
-MOST_RESULTS = 50
+MAX_RESULTS = 50
 
 _ENGINES_IN_TURN = 4  # factor: timeout of a whole search per timeout of one engine
 _REGION = re.compile(r"[a-z]{2}-[a-z]{2,3}")
 
-WebQuery = Annotated[str, f"what to search for, at most {MOST_QUERY} characters"]
+WebQuery = Annotated[str, f"what to search for, at most {MAX_QUERY} characters"]
 Region = Annotated[str, "country and language, for example us-en, de-de or ch-fr; wt-wt for any"]
-ResultLimit = Annotated[int, f"number of results, 1 to {MOST_RESULTS}"]
+ResultLimit = Annotated[int, f"number of results, 1 to {MAX_RESULTS}"]
 
 
 def ddgs_tool(settings: DdgsSettings) -> Tool:
@@ -171,11 +171,11 @@ def _search_tool(
 def _check(query: str, region: str, limit: int) -> None:
     if not query.strip():
         raise ValidationError("the query is empty")
-    if len(query) > MOST_QUERY:
-        raise ValidationError(f"the query is longer than {MOST_QUERY} characters")
+    if len(query) > MAX_QUERY:
+        raise ValidationError(f"the query is longer than {MAX_QUERY} characters")
     if not _REGION.fullmatch(region):
         raise ValidationError(
             f"{region[:50]!r} is not a region: use for example us-en, or wt-wt for any"
         )
-    if not 1 <= limit <= MOST_RESULTS:
-        raise ValidationError(f"limit must be a number from 1 to {MOST_RESULTS}")
+    if not 1 <= limit <= MAX_RESULTS:
+        raise ValidationError(f"limit must be a number from 1 to {MAX_RESULTS}")

@@ -13,7 +13,7 @@ import genai_search_web
 import pytest
 from genai_search_web import tools
 from genai_search_web.by_ddgs import Outcomes
-from genai_search_web.tools import MOST_WRITTEN, WebResult, plain, sound, written
+from genai_search_web.tools import MAX_WRITTEN, WebResult, plain, sound, written
 from hypothesis import given, strategies as st
 
 from genai_host import Config, Host
@@ -178,7 +178,7 @@ class TestOutages(_Asking):
         assert output.error or json.loads(output.text) == []
 
     def test_too_large_page_ends_the_search_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(tools, "MOST_MEMORY", 2**28)
+        monkeypatch.setattr(tools, "MAX_MEMORY", 2**28)
         packed = gzip.compress(b"<p>" + b"a" * 2**27)
         self.engines.pages[MOJEEK] = Page(packed, headers=["Content-Encoding: gzip"])
         assert "memory or time limit" in self.failed()
@@ -282,5 +282,5 @@ def test_a_result_without_a_title_has_its_link_for_one() -> None:
 def test_what_would_be_too_long_is_left_out_whole() -> None:
     results = [WebResult("x", f"https://a.example/{number}", "é" * 1000) for number in range(200)]
     text = written(results, 200)
-    assert MOST_WRITTEN * 0.9 < len(text) <= MOST_WRITTEN + 2
+    assert MAX_WRITTEN * 0.9 < len(text) <= MAX_WRITTEN + 2
     assert len(json.loads(text)) < 200

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import genai_search_web
 import pytest
-from genai_search_web.by_searxng import MOST_BYTES, MOST_PAGES, language_of, search
+from genai_search_web.by_searxng import MAX_BYTES, MAX_PAGES, language_of, search
 from genai_search_web.tools import search_apart, sound, written
 
 from genai_host import Config, Host, errors
@@ -171,8 +171,8 @@ class TestFinding(_Asking):
 
     def test_there_are_no_more_pages_than_it_may_be_asked_for(self) -> None:
         with FakeService(answer=_another) as self.service:
-            assert len(self.found(limit=50)) == MOST_PAGES
-            assert len(self.service.requests) == MOST_PAGES
+            assert len(self.found(limit=50)) == MAX_PAGES
+            assert len(self.service.requests) == MAX_PAGES
 
     def test_what_came_before_a_failure_is_kept(self) -> None:
         self.service.replies = [page(result(1)), json_reply({}, 429)]
@@ -240,7 +240,7 @@ class TestOutages(_Asking):
         (json_reply([]), errors.MalformedReply, "not a JSON object"),
         (json_reply({"results": {"a": 1}}), errors.MalformedReply, "no list of results"),
         (json_reply({}), errors.MalformedReply, "no list of results"),
-        (reply(b" " * (MOST_BYTES + 1)), errors.MalformedReply, "more than 8 MiB"),
+        (reply(b" " * (MAX_BYTES + 1)), errors.MalformedReply, "more than 8 MiB"),
         (stream_reply([b" " * 2**16] * 800), errors.MalformedReply, "more than 8 MiB"),
         (stream_reply([b"{", CUT]), errors.ServiceUnavailable, "is unreachable"),
         (Reply([RESET]), errors.ServiceUnavailable, "is unreachable"),

@@ -29,7 +29,7 @@ from genai_host.api import (
     Turn,
     write_json,
 )
-from genai_host.api.storage import MOST_TRIES
+from genai_host.api.storage import MAX_TRIES
 from genai_host.errors import Cancelled, StoreError
 from genai_host.store import Store
 from genai_host.store.documents import Documents
@@ -186,7 +186,7 @@ def test_a_job_that_ends_its_servers_has_failed_and_says_why(api: Api, idle: Job
     id = submit(idle)
     documents = api.host.store_for("").documents(QUEUE)
     value = documents.get(id).value
-    documents.put(id, {**value, "worker": "killed", "tries": MOST_TRIES})
+    documents.put(id, {**value, "worker": "killed", "tries": MAX_TRIES})
     assert seen(api, id) == ("failed", 500, "plugin")
     assert "4 times" in api.get(f"/jobs/{id}")["error"]["message"]
     path = conversation_of(api, id)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 from genai_server.page import POLICY
-from genai_server.page.markdown import MOST_LETTERS, tree, trees, web_address
+from genai_server.page.markdown import MAX_LETTERS, tree, trees, web_address
 from genai_server.routes import PAGE
 from hypothesis import given, strategies as st
 
@@ -198,14 +198,14 @@ def test_hostile_markdown_is_rendered_quickly(text: str) -> None:
 
 
 def test_what_is_too_long_stays_as_it_is() -> None:
-    text = "*a*" * MOST_LETTERS
+    text = "*a*" * MAX_LETTERS
     assert trees([text]) == [[["pre", {}, [text]]]]
 
 
 def test_what_is_too_long_together_stays_as_it_is() -> None:
-    text = "a" * (MOST_LETTERS // 2)
+    text = "a" * (MAX_LETTERS // 2)
     assert [nodes_of_text[0][0] for nodes_of_text in trees([text] * 4)] == ["p", "p", "pre", "pre"]
-    assert trees(["*a*", "b" * MOST_LETTERS, "c"])[2] == [["p", {}, ["c"]]]
+    assert trees(["*a*", "b" * MAX_LETTERS, "c"])[2] == [["p", {}, ["c"]]]
 
 
 @pytest.mark.part

@@ -20,16 +20,16 @@ from typing import Any
 
 from genai_host.errors import ValidationError
 
-MOST_CHARACTERS = 1000
-MOST_DEPTH = 200
-MOST_DIGITS = 1000
+MAX_CHARACTERS = 1000
+MAX_DEPTH = 200
+MAX_DIGITS = 1000
 """Maximum number of digits of an integer, and of both parts of an exact fraction."""
 
 Number = Fraction | float
 
 # typographic signs of multiplication, division and subtraction
 _SIGNS = str.maketrans({"\u00d7": "*", "\u00b7": "*", "\u00f7": "/", "\u2212": "-", "\u00a0": " "})
-_LARGEST = 10**MOST_DIGITS
+_MAX_SIZE = 10**MAX_DIGITS
 _SHOWN = 15  # significant digits of a float
 _EXACT = 40  # maximum number of digits of an exact decimal fraction
 
@@ -39,8 +39,8 @@ def calculate(expression: str) -> str:
     text = expression.translate(_SIGNS).strip()
     if not text:
         raise ValidationError("the expression is empty")
-    if len(text) > MOST_CHARACTERS:
-        raise ValidationError(f"the expression is longer than {MOST_CHARACTERS} characters")
+    if len(text) > MAX_CHARACTERS:
+        raise ValidationError(f"the expression is longer than {MAX_CHARACTERS} characters")
     try:
         tree = ast.parse(text, mode="eval")
     # the exception for deep nesting or NUL depends on the Python version
@@ -70,14 +70,14 @@ def _make_exact(tree: ast.Expression, text: str) -> None:
 
 def _decimal(written: str) -> Fraction:
     exponent = written.lower().partition("e")[2] or "0"
-    if abs(int(exponent)) >= MOST_DIGITS:  # checked before the computation
-        raise ValidationError(f"a number has more than {MOST_DIGITS} digits")
+    if abs(int(exponent)) >= MAX_DIGITS:  # checked before the computation
+        raise ValidationError(f"a number has more than {MAX_DIGITS} digits")
     return Fraction(written)
 
 
 def _value(node: ast.expr, depth: int) -> Number:
-    if depth > MOST_DEPTH:
-        raise ValidationError(f"it is nested deeper than {MOST_DEPTH} levels: split the expression")
+    if depth > MAX_DEPTH:
+        raise ValidationError(f"it is nested deeper than {MAX_DEPTH} levels: split the expression")
     if isinstance(node, ast.Constant):
         return _constant(node.value)
     if isinstance(node, ast.Name):
@@ -117,9 +117,9 @@ def _power(base: Number, exponent: Number) -> Number:
     """Compute a power, with the size checked first: nine digits can produce a billion digits."""
     if isinstance(base, Fraction) and isinstance(exponent, Fraction) and exponent.denominator == 1:
         digits = max(_digits(base.numerator), _digits(base.denominator))
-        is_long = base not in (-1, 0, 1) and digits * abs(exponent.numerator) > 2 * MOST_DIGITS
+        is_long = base not in (-1, 0, 1) and digits * abs(exponent.numerator) > 2 * MAX_DIGITS
         if is_long and base.denominator == 1:
-            raise ValidationError(f"a power has more than {MOST_DIGITS} digits")
+            raise ValidationError(f"a power has more than {MAX_DIGITS} digits")
         if base in (-1, 0, 1) and exponent >= 0:  # any exponent is safe
             return base if exponent % 2 or (base == 0 and exponent) else Fraction(1)
         if not is_long:
@@ -154,10 +154,10 @@ def _bounded(value: Number) -> Number:
         if not math.isfinite(value):
             raise ValidationError("a number is too large")
         return value
-    if abs(value.numerator) < _LARGEST and value.denominator < _LARGEST:
+    if abs(value.numerator) < _MAX_SIZE and value.denominator < _MAX_SIZE:
         return value
     if value.denominator == 1:
-        raise ValidationError(f"a number has more than {MOST_DIGITS} digits")
+        raise ValidationError(f"a number has more than {MAX_DIGITS} digits")
     return _inexact(value)
 
 

@@ -10,8 +10,8 @@ from attrs import evolve, frozen
 from genai_host.api import CancelToken, Tool, ToolContext, ToolOutput, tool, well_formed
 from genai_host.errors import GenaiError, ValidationError
 from genai_tools_data.database import (
-    MOST_ROWS,
-    MOST_SQL,
+    MAX_ROWS,
+    MAX_SQL,
     Column,
     DatabaseReader,
     QueryResult,
@@ -44,8 +44,8 @@ _DESCRIBED = 60  # columns with details beyond their type
 TableName = Annotated[str, "name of a table, from list_tables"]
 Filters = Annotated[list[Filter], "conditions that a row must meet, all of them"]
 OrderBy = Annotated[list[Order], "order of the rows, most important first"]
-RowLimit = Annotated[int, f"maximum number of rows, up to {MOST_ROWS}"]
-Sql = Annotated[str, f"one SELECT in SQLite's SQL, at most {MOST_SQL} characters"]
+RowLimit = Annotated[int, f"maximum number of rows, up to {MAX_ROWS}"]
+Sql = Annotated[str, f"one SELECT in SQLite's SQL, at most {MAX_SQL} characters"]
 
 
 @frozen
@@ -215,8 +215,8 @@ def _sql(
 
 
 def _asked_in_sql(reader: DatabaseReader, sql: str, limit: int, limits: CancelToken) -> QueryResult:
-    if len(sql) > MOST_SQL:
-        raise ValidationError(f"the statement is longer than {MOST_SQL} characters")
+    if len(sql) > MAX_SQL:
+        raise ValidationError(f"the statement is longer than {MAX_SQL} characters")
     try:
         return run_apart(reader, well_formed(sql), limits, limit_of(SqlQuery("", limit=limit)))
     except ValidationError as error:

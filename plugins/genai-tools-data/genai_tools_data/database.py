@@ -33,18 +33,18 @@ from genai_host.errors import ConfigurationError, ValidationError
 
 Cell = str | int | float | None
 
-MOST_ROWS = 500
+MAX_ROWS = 500
 """Maximum number of rows of one query."""
 
-MOST_COLUMNS = 100
+MAX_COLUMNS = 100
 
-MOST_CELL = 500
+MAX_CELL = 500
 """Maximum number of characters of a value; longer ones are truncated."""
 
-MOST_BYTES = 400_000
+MAX_BYTES = 400_000
 """Maximum number of characters of all rows as JSON; the host accepts 1 MiB from a tool."""
 
-MOST_TEXT = 20_000
+MAX_TEXT = 20_000
 """Maximum number of characters of the text for the model; further rows are omitted."""
 
 _BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -69,7 +69,7 @@ class QueryResult:
     def text(self) -> str:
         """Return the text for a model: the names, one line per row, and the number of rows."""
         lines = [" | ".join(map(_on_line, self.columns))]
-        room = MOST_TEXT - len(lines[0])
+        room = MAX_TEXT - len(lines[0])
         for row in self.rows:
             line = " | ".join(map(_on_line, row))
             room -= len(line) + 1
@@ -91,7 +91,7 @@ class QueryResult:
 def kept(columns: Sequence[str], rows: Iterable[Sequence[object]], most: int) -> QueryResult:
     """Return a result with the rows that fit into the limits, at most `most`."""
     taken: list[tuple[Cell, ...]] = []
-    room, more = MOST_BYTES, False
+    room, more = MAX_BYTES, False
     for row in rows:
         cells = tuple(map(cell_of, row))
         room -= sum(len(json.dumps(cell)) + 2 for cell in cells)
@@ -108,7 +108,7 @@ def cell_of(value: object) -> Cell:
         return f"({len(value)} bytes)"
     if isinstance(value, str):
         text = well_formed(value)
-        return text if len(text) <= MOST_CELL else text[: MOST_CELL - 1] + _CUT
+        return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + _CUT
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if value is None or isinstance(value, (int, float)):
@@ -143,20 +143,20 @@ SqlValue = str | int | float | bytes | None
 HEAD = b"SQLite format 3\x00"
 """First bytes of every database file (sqlite.org/fileformat.html, 1.3)."""
 
-MOST_SQL = 10_000
+MAX_SQL = 10_000
 """Maximum number of characters of a statement."""
 
-MOST_VALUE = 2**20
+MAX_VALUE = 2**20
 """Maximum number of bytes of any value, in a table or an intermediate result."""
 
-MOST_TABLES = 200
+MAX_TABLES = 200
 
 _STEPS = 1000  # virtual machine instructions between checks of the limits
 
 # (name of sqlite3's limit, value), for sqlite3_limit
 _LIMITS = (
-    ("SQLITE_LIMIT_LENGTH", MOST_VALUE),
-    ("SQLITE_LIMIT_SQL_LENGTH", 10 * MOST_SQL),
+    ("SQLITE_LIMIT_LENGTH", MAX_VALUE),
+    ("SQLITE_LIMIT_SQL_LENGTH", 10 * MAX_SQL),
     ("SQLITE_LIMIT_LIKE_PATTERN_LENGTH", 200),
     ("SQLITE_LIMIT_EXPR_DEPTH", 200),
     ("SQLITE_LIMIT_COMPOUND_SELECT", 100),
@@ -240,7 +240,7 @@ class DatabaseReader:
             "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')"
             r" AND name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY name",
             limits,
-            most=MOST_TABLES,
+            most=MAX_TABLES,
         )
         return {str(name): str(kind) for name, kind in found.rows}
 
@@ -270,7 +270,7 @@ class DatabaseReader:
         sql: str,
         limits: CancelToken,
         parameters: Sequence[SqlValue] = (),
-        most: int = MOST_ROWS,
+        most: int = MAX_ROWS,
         seconds: float = math.inf,
     ) -> QueryResult:
         """Run a statement and return at most `most` rows.
@@ -312,9 +312,9 @@ def _of(cursor: sqlite3.Cursor, most: int) -> QueryResult:
     if cursor.description is None:
         raise ValidationError("not a query: write one SELECT")
     columns = [each[0] for each in cursor.description]
-    if len(columns) > MOST_COLUMNS:
+    if len(columns) > MAX_COLUMNS:
         raise ValidationError(
-            f"the result has {len(columns)} columns: select at most {MOST_COLUMNS}"
+            f"the result has {len(columns)} columns: select at most {MAX_COLUMNS}"
         )
     return kept(columns, cursor, most)
 
@@ -348,13 +348,13 @@ def _explained(error: Exception) -> str:
     if message.startswith("You can only execute one statement"):
         return "write only one statement"
     if message == "string or blob too big":
-        return f"a value is larger than {MOST_VALUE >> 10} KiB: omit its column"
+        return f"a value is larger than {MAX_VALUE >> 10} KiB: omit its column"
     if "null character" in message:
         return "a statement cannot contain NUL"
     return f"the query failed: {message}"
 
 
-MOST_MEMORY = 512 * 2**20
+MAX_MEMORY = 512 * 2**20
 """Bytes for temporary data of a statement, where the system supports limits."""
 
 _SECONDS = 60  # of CPU time, in case no parent is left to kill the process
@@ -376,7 +376,7 @@ def run_apart(reader: DatabaseReader, sql: str, limits: CancelToken, most: int) 
         GenaiError: The call ended.
     """
     data = b"" if reader.address else reader.data()
-    memory = MOST_MEMORY + 2 * len(data)
+    memory = MAX_MEMORY + 2 * len(data)
     result: QueryResult = run_in_child(
         f"{__name__}:run",
         reader.address,

@@ -142,19 +142,19 @@ def _shown(path: str) -> str:
     return repr(path[:200])
 
 
-MOST_TEXT = 20_000
+MAX_TEXT = 20_000
 """Maximum number of characters per call."""
 
-MOST_LINE = 2000
-MOST_LINES = 1000
-MOST_BYTES = 64 * 2**20
+MAX_LINE = 2000
+MAX_LINES = 1000
+MAX_BYTES = 64 * 2**20
 """Maximum number of bytes to scan for a line."""
 
-MOST_LISTED = 500
-MOST_LOOKED_AT = 20_000
+MAX_LISTED = 500
+MAX_LOOKED_AT = 20_000
 """Maximum number of names to scan for a list."""
 
-MOST_DEPTH = 30
+MAX_DEPTH = 30
 """Maximum depth of nested directories."""
 
 _HEAD = 8192
@@ -180,7 +180,7 @@ class FileTools:
         path: Annotated[str, "path of a file, from list_files"],
         run: ToolContext,
         first_line: Annotated[int, "number of the first line, from 1"] = 1,
-        lines: Annotated[int, f"number of lines, at most {MOST_LINES}"] = 200,
+        lines: Annotated[int, f"number of lines, at most {MAX_LINES}"] = 200,
     ) -> str:
         """Read a text file of the user's, or some lines of it."""
         if first_line < 1 or lines < 1:
@@ -198,7 +198,7 @@ class FileTools:
                 if not is_text(head):
                     return _binary(place, found.st_size)
                 return _Lines(stream, head, run.limits).text(
-                    place.inner, first_line, min(lines, MOST_LINES)
+                    place.inner, first_line, min(lines, MAX_LINES)
                 )
 
     def list_files(
@@ -216,13 +216,13 @@ class FileTools:
             raise ValidationError("the pattern is too long: use for example *.md")
         matches = re.compile(fnmatch.translate(pattern), re.IGNORECASE).match
         lines: list[str] = []
-        room = MOST_TEXT
+        room = MAX_TEXT
         walk = _Walk(self._folder, run.limits)
         for inner, line in walk.through(place, deep):
             if not matches(os.path.basename(inner)):
                 continue
             room -= len(line) + 1
-            if len(lines) == MOST_LISTED or room < 0:
+            if len(lines) == MAX_LISTED or room < 0:
                 return "\n".join((*lines, "(there are more: use a folder or a pattern)"))
             lines.append(line)
         if walk.is_cut:
@@ -237,7 +237,7 @@ class _Walk:
     def __init__(self, folder: Folder, limits: CancelToken) -> None:
         self._folder = folder
         self._limits = limits
-        self._left = MOST_LOOKED_AT
+        self._left = MAX_LOOKED_AT
         self.is_cut = False
 
     def through(self, place: FilePlace, deep: bool, within: int = 0) -> Iterator[tuple[str, str]]:
@@ -259,7 +259,7 @@ class _Walk:
                 yield inner, f"{_plain(inner)}/"
                 if not deep or target.inner != inner:  # links can form a cycle
                     continue
-                if within < MOST_DEPTH:
+                if within < MAX_DEPTH:
                     yield from self.through(target, deep, within + 1)
                 else:
                     self.is_cut = True
@@ -309,13 +309,13 @@ class _Lines:
 
     def text(self, name: str, first: int, most: int) -> str:
         taken: list[str] = []
-        room, number, cut = MOST_TEXT, 0, False
+        room, number, cut = MAX_TEXT, 0, False
         for number, line in enumerate(self._decoded(), 1):
             if number < first:
                 continue
             plain = _CONTROLS.sub("�", line.rstrip("\r\n"))
-            if len(plain) > MOST_LINE:
-                plain = f"{plain[:MOST_LINE]}… (truncated)"
+            if len(plain) > MAX_LINE:
+                plain = f"{plain[:MAX_LINE]}… (truncated)"
             room -= len(plain) + 1
             if len(taken) == most or room < 0:
                 cut = True
@@ -332,13 +332,13 @@ class _Lines:
     def _decoded(self) -> Iterator[str]:
         text = io.TextIOWrapper(self._stream, self._encoding, errors="replace", newline=None)
         try:
-            room = MOST_BYTES
-            while line := text.readline(MOST_BYTES // 16):
+            room = MAX_BYTES
+            while line := text.readline(MAX_BYTES // 16):
                 self._limits.check()
                 room -= len(line)
                 if room < 0:
                     raise ValidationError(
-                        f"the lines are beyond the first {MOST_BYTES >> 20} MiB of the file"
+                        f"the lines are beyond the first {MAX_BYTES >> 20} MiB of the file"
                     )
                 yield line
         finally:

@@ -16,8 +16,8 @@ from genai_host.api import well_formed
 from genai_host.errors import ValidationError
 from genai_tools_data.database import (
     CASEFOLD,
-    MOST_COLUMNS,
-    MOST_ROWS,
+    MAX_COLUMNS,
+    MAX_ROWS,
     Column,
     SqlValue,
     quoted,
@@ -30,15 +30,15 @@ Operator = Literal[
 SqlFunction = Literal["count", "count distinct", "sum", "avg", "min", "max"]
 Scalar = str | int | float | bool
 
-MOST_PARTS = 100  # per kind: columns, filters and so on
-MOST_SOUGHT = 1000  # characters of a text to search for: SQLite takes time for their product
-MOST_SEARCHED = 20_000  # rows in which texts are counted that a query leaves out
-MOST_VALUES = 500  # in one list; SQLite allows at least 999 parameters
+MAX_PARTS = 100  # per kind: columns, filters and so on
+MAX_SOUGHT = 1000  # characters of a text to search for: SQLite takes time for their product
+MAX_SEARCHED = 20_000  # rows in which texts are counted that a query leaves out
+MAX_VALUES = 500  # in one list; SQLite allows at least 999 parameters
 
 T = TypeVar("T")
 
 _COMPARED = {"=": "IS", "!=": "IS NOT", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-_LARGEST = 2**63  # limit of SQLite's integers
+_MAX_SIZE = 2**63  # limit of SQLite's integers
 _NUMERIC = re.compile("INT|REAL|FLOA|DOUB|NUM|DEC", re.IGNORECASE)  # in a type: stored as numbers
 
 
@@ -125,17 +125,17 @@ def statement_of_texts(
     where, values = _where(others, table)
     sql = ", ".join(f"count({each}), min({each})" for each in texts)
     name = quoted(query.table)
-    more = f"EXISTS (SELECT 1 FROM {name} LIMIT 1 OFFSET {MOST_SEARCHED})"  # noqa: S608 - quoted
-    rows = f"(SELECT * FROM {name} LIMIT {MOST_SEARCHED})"  # noqa: S608 - quoted
+    more = f"EXISTS (SELECT 1 FROM {name} LIMIT 1 OFFSET {MAX_SEARCHED})"  # noqa: S608 - quoted
+    rows = f"(SELECT * FROM {name} LIMIT {MAX_SEARCHED})"  # noqa: S608 - quoted
     sql = f"SELECT {sql}, {more} FROM {rows} WHERE {' AND '.join(where) or 1}"  # noqa: S608 - quoted
     return list(dict.fromkeys(each.name for each in used)), sql, values
 
 
 def _check(query: SqlQuery) -> None:
     parts = (query.columns, query.filters, query.group_by, query.aggregates, query.order_by)
-    if max(map(len, parts)) > MOST_PARTS:
-        raise ValidationError(f"the query has a list with more than {MOST_PARTS} items")
-    if not 0 <= query.offset < _LARGEST:
+    if max(map(len, parts)) > MAX_PARTS:
+        raise ValidationError(f"the query has a list with more than {MAX_PARTS} items")
+    if not 0 <= query.offset < _MAX_SIZE:
         raise ValidationError("offset must be at least 0")
 
 
@@ -143,7 +143,7 @@ def limit_of(query: SqlQuery) -> int:
     """Return the number of rows, up to the maximum. Raises `ValidationError` if it is invalid."""
     if query.limit < 1:
         raise ValidationError("limit must be at least 1")
-    return min(query.limit, MOST_ROWS)
+    return min(query.limit, MAX_ROWS)
 
 
 def found_in(name: str, known: Mapping[str, T], what: str) -> tuple[str, T]:
@@ -187,7 +187,7 @@ def _selected(query: SqlQuery, table: _Table) -> Iterable[tuple[str, str]]:
         for each in query.aggregates:
             yield aggregate_name(each), _aggregated(each, table)
         return
-    wanted = [table.find(name).name for name in query.columns] or [*table.columns][:MOST_COLUMNS]
+    wanted = [table.find(name).name for name in query.columns] or [*table.columns][:MAX_COLUMNS]
     for name in dict.fromkeys(wanted):
         yield name, quoted(name)
 
@@ -261,9 +261,9 @@ def _condition(given: Filter, of: Column) -> tuple[str, list[SqlValue]]:
         raise ValidationError(f"the filter of {given.column} has no value for {operator!r}")
     if operator in ("contains", "starts with"):
         text = _text(value)
-        if len(text) > MOST_SOUGHT:
+        if len(text) > MAX_SOUGHT:
             raise ValidationError(
-                f"the filter of {given.column} looks for more than {MOST_SOUGHT} characters"
+                f"the filter of {given.column} looks for more than {MAX_SOUGHT} characters"
             )
         place = "> 0" if operator == "contains" else "= 1"
         if text.isascii():  # SQLite's function is faster, and knows no other letters
@@ -281,15 +281,15 @@ def _list(given: Filter) -> list[SqlValue]:
         raise ValidationError(f"the filter of {given.column} takes a list for {given.operator!r}")
     if given.operator == "between" and len(given.value) != 2:
         raise ValidationError(f"the filter of {given.column} takes two values for 'between'")
-    if len(given.value) > MOST_VALUES:
-        raise ValidationError(f"the filter of {given.column} has more than {MOST_VALUES} values")
+    if len(given.value) > MAX_VALUES:
+        raise ValidationError(f"the filter of {given.column} has more than {MAX_VALUES} values")
     return [_value(each) for each in given.value]
 
 
 def _value(value: Scalar | None) -> SqlValue:
     if isinstance(value, bool):
         return int(value)
-    if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
+    if isinstance(value, int) and not -_MAX_SIZE <= value < _MAX_SIZE:
         raise ValidationError(f"the number {str(value)[:40]} is too large")
     return _text(value) if isinstance(value, str) else value
 

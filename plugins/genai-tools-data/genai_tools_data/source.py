@@ -34,9 +34,9 @@ from genai_host.api import CancelToken, encoding_of
 from genai_host.errors import ConfigurationError
 from genai_tools_data.database import HEAD, DatabaseReader, distinct, opened_file, quoted
 
-MOST_BYTES = 64 * 2**20
-MOST_COLUMNS = 300
-MOST_NAME = 100
+MAX_BYTES = 64 * 2**20
+MAX_COLUMNS = 300
+MAX_NAME = 100
 """Maximum number of characters of a column's name."""
 
 _DELIMITERS = (",", ";", "\t", "|")
@@ -85,7 +85,7 @@ def load(connection: sqlite3.Connection, path: Path, table: str, limits: CancelT
     the error of `limits`.
     """
     # the limit is global, and 128 KiB by default
-    csv.field_size_limit(max(MOST_BYTES, csv.field_size_limit()))
+    csv.field_size_limit(max(MAX_BYTES, csv.field_size_limit()))
     try:
         form = CsvFormat("", ",")
         for encoding in _encodings(path):
@@ -153,8 +153,8 @@ def _rows(path: Path, form: CsvFormat, limits: CancelToken) -> Iterator[SourceRo
             for number, row in enumerate(reader):
                 if number % _AT_ONCE == 0:
                     limits.check()
-                if len(row) > MOST_COLUMNS:
-                    raise csv.Error(f"more than {MOST_COLUMNS} fields")
+                if len(row) > MAX_COLUMNS:
+                    raise csv.Error(f"more than {MAX_COLUMNS} fields")
                 if row:
                     yield row
         except csv.Error as error:
@@ -168,7 +168,7 @@ def _reader(lines: Iterable[str], delimiter: str, *, strict: bool = False) -> An
 
 def _lines(stream: Iterable[str], path: Path) -> Iterator[str]:
     """Yield the lines, up to the limit, because a file can grow while it is read."""
-    room = MOST_BYTES
+    room = MAX_BYTES
     for line in stream:
         room -= len(line)
         if room < 0:
@@ -180,7 +180,7 @@ def _lines(stream: Iterable[str], path: Path) -> Iterator[str]:
 
 def too_large(path: Path) -> ConfigurationError:
     return ConfigurationError(
-        f"{path.name} is larger than {MOST_BYTES >> 20} MiB: convert it to a SQLite database",
+        f"{path.name} is larger than {MAX_BYTES >> 20} MiB: convert it to a SQLite database",
         hint=f"sqlite3 data.db '.import --csv {path.name} data'",
     )
 
@@ -255,7 +255,7 @@ def _names(first: SourceRow, length: int) -> tuple[str, ...]:
     """Return a name for each column, unique regardless of case, as in SQL."""
     cells = islice([*first, *[""] * length], length)
     return distinct(
-        " ".join(cell.split())[:MOST_NAME] or f"column_{number}"
+        " ".join(cell.split())[:MAX_NAME] or f"column_{number}"
         for number, cell in enumerate(cells, 1)
     )
 
@@ -311,7 +311,7 @@ def _as_number(cell: str, form: CsvFormat) -> CellValue:
 
 SETTING = "path"
 
-MOST_FILES = 20
+MAX_FILES = 20
 
 _PAUSE = 0.05  # seconds between checks of the limits while waiting for another call
 
@@ -380,9 +380,9 @@ def _paths(names: Sequence[str]) -> list[Path]:
     if not names:
         hint = "set it: genai-host config set tools.data.path=FILE"
         raise ConfigurationError("tools.data.path is not set", hint=hint, setting=SETTING)
-    if len(names) > MOST_FILES:
+    if len(names) > MAX_FILES:
         raise ConfigurationError(
-            f"tools.data.path has more than {MOST_FILES} files", setting=SETTING
+            f"tools.data.path has more than {MAX_FILES} files", setting=SETTING
         )
     return [Path(os.path.abspath(os.path.expanduser(name))) for name in names]
 
@@ -404,7 +404,7 @@ def _is_database(path: Path) -> bool:
         raise ConfigurationError(
             f"{path.name} is neither a SQLite database nor a CSV file", setting=SETTING
         )
-    if found.st_size > MOST_BYTES:
+    if found.st_size > MAX_BYTES:
         raise too_large(path)
     return False
 

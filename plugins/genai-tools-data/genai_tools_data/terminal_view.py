@@ -13,8 +13,8 @@ from typing import Any
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _HEIGHTS = " ▁▂▃▄▅▆▇█"
 _HIGH = 10  # height of a line chart in lines
-_MOST_LABEL = 24
-_MOST_CELL = 40
+_MAX_LABEL = 24
+_MAX_CELL = 40
 
 JOINERS = "\u200c\u200d"
 """Invisible characters of words, for example in Persian and Hindi, and of emoji."""
@@ -54,7 +54,7 @@ def _table(reaction: Mapping[str, Any], width: int) -> list[str]:
         for place in range(len(reaction["columns"]))
     ]
     widths = [
-        min(_MOST_CELL, max(_width(row[place]) for row in rows)) for place in range(len(rows[0]))
+        min(_MAX_CELL, max(_width(row[place]) for row in rows)) for place in range(len(rows[0]))
     ]
     lines = [
         "  ".join(
@@ -80,7 +80,7 @@ def _bars(reaction: Mapping[str, Any], width: int) -> list[str]:
     ]
     if not named:
         return []
-    label_room = min(_MOST_LABEL, max(_width(name) for name, _ in named))
+    label_room = min(_MAX_LABEL, max(_width(name) for name, _ in named))
     number_room = max(len(_written(value)) for _, value in named)
     room = max(4, width - label_room - number_room - 2)
     lowest = min(0.0, *(value or 0.0 for _, value in named))
@@ -107,7 +107,7 @@ def _pie(reaction: Mapping[str, Any], width: int) -> list[str]:
     """Return the share of each value."""
     pairs = [(label, values[0][1] or 0.0) for label, values in _labelled(reaction)]
     total = sum(value for _, value in pairs)
-    label_room = min(_MOST_LABEL, max((_width(label) for label, _ in pairs), default=0))
+    label_room = min(_MAX_LABEL, max((_width(label) for label, _ in pairs), default=0))
     room = max(4, width - label_room - 9)
     return [
         f"{_padded(label, label_room)} {_part(value, total):6.1%} "

@@ -59,7 +59,7 @@ def host(make_host: MakeHost, file: Path) -> Host:
     ids=["doubling", "sort"],
 )
 def test_memory_is_bounded(host: Host, monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
-    monkeypatch.setattr(database, "MOST_MEMORY", 64 * 2**20)
+    monkeypatch.setattr(database, "MAX_MEMORY", 64 * 2**20)
     output = host.call_tool("data__query_sql", {"sql": sql})
     assert output.error
     assert "exceeded its memory" in output.text

@@ -10,7 +10,7 @@ from typing import Any
 import genai_tools_data
 import pytest
 from genai_tools_data.data_tools import Series
-from genai_tools_data.database import MOST_BYTES, kept
+from genai_tools_data.database import MAX_BYTES, kept
 from genai_tools_data.reactions import SCHEMAS, chart_of, table_of
 from genai_tools_data.source import DataSource
 from genai_tools_data.terminal_view import _width, safe, view
@@ -31,7 +31,7 @@ CSV = """day,region,price
 2025-01-01,east,
 """
 SUM = {"function": "sum", "column": "price"}
-MOST = [{"by": "price", "descending": True}]
+MAX = [{"by": "price", "descending": True}]
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def drawn(output: ToolOutput) -> tuple[Any, list[str], list[list[Any]]]:
     ("line", {"label": "DAY", "values": [SUM, {"function": "count"}]},
      ("day", ["sum_price", "count"], [["2025-01-01", 5, 2], ["2025-01-02", 4, 2]])),
     # values as they are
-    ("row", {"label": "region", "values": [{"column": "price"}], "order_by": MOST, "limit": 2},
+    ("row", {"label": "region", "values": [{"column": "price"}], "order_by": MAX, "limit": 2},
      ("region", ["price"], [["south", 5], ["north", 3]])),
     ("scalar", {"values": [SUM]}, (None, ["sum_price"], [[9]])),
 ], ids=["bar", "line", "row", "scalar"])  # fmt: skip
@@ -271,7 +271,7 @@ def test_what_is_kept_is_bounded() -> None:
     rows = [["\U0001f600" * 500] * 100 for _ in range(200)]
     result = kept([str(number) for number in range(100)], rows, 500)
     assert result.more
-    assert len(write_json(table_of(result))) <= MOST_BYTES + 2000
+    assert len(write_json(table_of(result))) <= MAX_BYTES + 2000
 
 
 @pytest.mark.parametrize("kind", ["bar", "row", "line", "area", "pie"])

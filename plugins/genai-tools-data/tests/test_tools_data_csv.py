@@ -12,7 +12,7 @@ import genai_tools_data
 import pytest
 from genai_tools_data import query, source
 from genai_tools_data.database import DatabaseReader, QueryResult
-from genai_tools_data.source import MOST_BYTES, MOST_COLUMNS
+from genai_tools_data.source import MAX_BYTES, MAX_COLUMNS
 from hypothesis import given, strategies as st
 
 from genai_host import Host
@@ -133,7 +133,7 @@ def test_columns_of_numbers_have_no_text(look: Look, monkeypatch: pytest.MonkeyP
 
 
 def test_the_search_for_text_is_bounded(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query, "MOST_SEARCHED", 2)
+    monkeypatch.setattr(query, "MAX_SEARCHED", 2)
     sums = [{"function": "sum", "column": "a"}]
     output = look("a,b\n1,x\n$2,x\n$3,x\n", aggregates=sums)
     assert "left out as not a number: at least 1 value of a, such as '$2'" in output.text
@@ -161,7 +161,7 @@ def test_result_is_kept_if_text_search_fails(look: Look, monkeypatch: pytest.Mon
     (b"\x89PNG\r\n\x1a\n\x00\x00", "neither a SQLite database nor a CSV file"),
     (b'a,b\n1,2\n"3,4\n5,6\n', "line 4: unexpected end of data"),
     (b'a,b\n"1"2,3\n', "line 2: "),
-    (b"," * MOST_COLUMNS + b"\n1\n", f"more than {MOST_COLUMNS} fields"),
+    (b"," * MAX_COLUMNS + b"\n1\n", f"more than {MAX_COLUMNS} fields"),
 ])  # fmt: skip
 def test_what_is_no_csv_is_told(look: Look, content: bytes, message: str) -> None:
     output = look(content)
@@ -178,11 +178,11 @@ def test_large_file_is_unread(host: Host, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("GENAI_TOOLS_DATA", str(file))
     output = host.call_tool("data__list_tables", {})
     assert output.error
-    assert f"larger than {MOST_BYTES >> 20} MiB" in output.text
+    assert f"larger than {MAX_BYTES >> 20} MiB" in output.text
 
 
 def test_growing_file_is_bounded(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "MOST_BYTES", 1000)
+    monkeypatch.setattr(source, "MAX_BYTES", 1000)
     assert "is larger than" in look("a,b\n" + "1,2\n" * 1000).text
 
 

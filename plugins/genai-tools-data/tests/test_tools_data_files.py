@@ -13,10 +13,10 @@ import pytest
 from genai_tools_data import file_tools
 from genai_tools_data.file_tools import (
     _HEAD,
-    MOST_DEPTH,
-    MOST_LINE,
-    MOST_LISTED,
-    MOST_TEXT,
+    MAX_DEPTH,
+    MAX_LINE,
+    MAX_LISTED,
+    MAX_TEXT,
     _encoding_of,
 )
 from hypothesis import given, strategies as st
@@ -184,9 +184,9 @@ class TestReading:
         assert output.text.endswith(expected)
 
     def test_cut_lines_and_texts_are_marked(self, call: Call, root: Path) -> None:
-        (root / "x.txt").write_text(("y" * 10 * MOST_LINE + "\n") * 30)
+        (root / "x.txt").write_text(("y" * 10 * MAX_LINE + "\n") * 30)
         text = call("files__read_file", path="x.txt").text
-        assert len(text) < MOST_TEXT + 500
+        assert len(text) < MAX_TEXT + 500
         assert "there are more" in text
         assert "… (truncated)" in text
 
@@ -195,7 +195,7 @@ class TestReading:
         assert call("files__read_file", path="x.txt", first_line=99_999).text.endswith(
             "12345\n12345"
         )
-        monkeypatch.setattr(file_tools, "MOST_BYTES", 6000)
+        monkeypatch.setattr(file_tools, "MAX_BYTES", 6000)
         assert "beyond the first" in call("files__read_file", path="x.txt", first_line=5000).text
         with (root / "x.txt").open("wb") as stream:
             stream.write(b"text\n")
@@ -216,24 +216,24 @@ class TestListing:
         assert call("files__list_files", pattern="*" * 100).error
 
     def test_many_are_cut_and_that_is_said(self, call: Call, root: Path) -> None:
-        for number in range(MOST_LISTED + 5):
+        for number in range(MAX_LISTED + 5):
             (root / f"f{number}").touch()
         text = call("files__list_files", pattern="f*").text
-        assert len(text.split("\n")) == MOST_LISTED + 1
+        assert len(text.split("\n")) == MAX_LISTED + 1
         assert text.endswith("(there are more: use a folder or a pattern)")
 
     def test_many_folders_in_part(self, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(file_tools, "MOST_LOOKED_AT", 2)
+        monkeypatch.setattr(file_tools, "MAX_LOOKED_AT", 2)
         text = call("files__list_files", deep=True).text
         assert text.endswith("(too many files: use a folder)")
 
     def test_folders_in_folders_are_cut_and_that_is_said(self, call: Call, root: Path) -> None:
         folder = root / "deep"
-        for _ in range(MOST_DEPTH + 5):
+        for _ in range(MAX_DEPTH + 5):
             folder = folder / "d"
         folder.mkdir(parents=True)
         text = call("files__list_files", deep=True, pattern="d").text
-        assert text.count("\n") == MOST_DEPTH
+        assert text.count("\n") == MAX_DEPTH
         assert text.endswith("(too many files: use a folder)")
 
 

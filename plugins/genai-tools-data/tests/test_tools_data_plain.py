@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from genai_tools_data.calculator import MOST_CHARACTERS, MOST_DIGITS, calculate
+from genai_tools_data.calculator import MAX_CHARACTERS, MAX_DIGITS, calculate
 from genai_tools_data.plain_tools import local_time, now
 from hypothesis import given, strategies as st
 
@@ -60,8 +60,8 @@ def test_results(expression: str, result: str) -> None:
     ("1; 2", "invalid expression"), ("1\x00", "invalid expression"),
     ("\udcff", "invalid expression"), ("(" * 400 + "1" + ")" * 400, "invalid expression"),
     ("-" * 900 + "1", "nested"), ("1" + "+1" * 300, "nested deeper"),
-    ("1" * (MOST_CHARACTERS + 1), "longer than"),
-    ("(10 ** 999) * 10", f"more than {MOST_DIGITS} digits"),
+    ("1" * (MAX_CHARACTERS + 1), "longer than"),
+    ("(10 ** 999) * 10", f"more than {MAX_DIGITS} digits"),
 ])  # fmt: skip
 def test_what_it_refuses_and_why(expression: str, message: str) -> None:
     with pytest.raises(ValidationError) as caught:
@@ -108,7 +108,7 @@ def test_any_expression_ends_with_result_or_reason(expression: str) -> None:
     except ValidationError as error:
         assert str(error)
     else:
-        assert len(result) <= 2 * MOST_DIGITS
+        assert len(result) <= 2 * MAX_DIGITS
 
 
 @pytest.mark.parametrize(("expression", "result"), [

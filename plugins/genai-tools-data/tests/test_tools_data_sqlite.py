@@ -11,7 +11,7 @@ from typing import Any
 
 import genai_tools_data
 import pytest
-from genai_tools_data.database import MOST_ROWS, MOST_TEXT, MOST_VALUE, opened_file
+from genai_tools_data.database import MAX_ROWS, MAX_TEXT, MAX_VALUE, opened_file
 
 from genai_host import Host
 from genai_host.api import Cancellation, ToolOutput
@@ -130,12 +130,12 @@ class TestBounds:
         assert output.text == "i\n1\n2\n(the first 2 rows; there are more)"
         output = run_query(host, many, limit=2**70)
         [table] = output.reactions
-        assert (len(table["rows"]), table["more"]) == (MOST_ROWS, True)
+        assert (len(table["rows"]), table["more"]) == (MAX_ROWS, True)
         assert run_query(host, many, limit=0).error
 
     @pytest.mark.process
     def test_values_are_bounded(self, host: Host) -> None:
-        for huge in (f"zeroblob({MOST_VALUE + 1})", "hex(zeroblob(900000))"):
+        for huge in (f"zeroblob({MAX_VALUE + 1})", "hex(zeroblob(900000))"):
             output = run_query(host, f"SELECT length({huge}) AS n")
             assert output.error, output.text
             assert "omit its column" in output.text
@@ -151,7 +151,7 @@ class TestBounds:
     @pytest.mark.process
     def test_the_text_is_bounded_and_that_is_said(self, host: Host) -> None:
         output = run_query(host, NEVER.replace("max(i)", "printf('%.*c', 400, 'x')"), limit=300)
-        assert len(output.text) < MOST_TEXT + 200
+        assert len(output.text) < MAX_TEXT + 200
         assert "the text limit is reached" in output.text
         assert not output.error
 

@@ -13,8 +13,8 @@ from attrs import frozen, validators
 
 from genai_host.api import Tool, ToolSet, hookimpl, setting
 
-MOST_MEGABYTES = 100
-MOST_SECONDS = 300
+MAX_MEGABYTES = 100
+MAX_SECONDS = 300
 
 
 @frozen
@@ -24,13 +24,13 @@ class PagesSettings:
     private: bool = setting(False, "allow pages at private addresses, for example of your network")
     megabytes: int = setting(
         10,
-        f"maximum size of a page in MiB, 1 to {MOST_MEGABYTES}",
-        validator=[validators.ge(1), validators.le(MOST_MEGABYTES)],
+        f"maximum size of a page in MiB, 1 to {MAX_MEGABYTES}",
+        validator=[validators.ge(1), validators.le(MAX_MEGABYTES)],
     )
     seconds: float = setting(
         20.0,
-        f"timeout of a page in seconds, 1 to {MOST_SECONDS}",
-        validator=[validators.ge(1), validators.le(MOST_SECONDS)],
+        f"timeout of a page in seconds, 1 to {MAX_SECONDS}",
+        validator=[validators.ge(1), validators.le(MAX_SECONDS)],
     )
 
 

@@ -37,7 +37,7 @@ from genai_host.errors import (
 )
 from genai_tools_pages.addresses import Addresses
 
-MOST_LINK = 4000
+MAX_LINK = 4000
 """Maximum number of characters of a link."""
 
 _PORTS = {"http": 80, "https": 443}
@@ -83,8 +83,8 @@ def link_of(given: str) -> Link:
     """Parse an untrusted link. Raises `ValidationError`: it is not a link to a page, for example
     because of its scheme, credentials in it, or a missing host."""
     given = given.strip()
-    if len(given) > MOST_LINK:
-        raise ValidationError(f"the link has {len(given)} characters; the limit is {MOST_LINK}")
+    if len(given) > MAX_LINK:
+        raise ValidationError(f"the link has {len(given)} characters; the limit is {MAX_LINK}")
     if _ODD.search(given):
         raise ValidationError("the link contains backslashes or control characters")
     try:
@@ -104,7 +104,7 @@ def link_of(given: str) -> Link:
     return Link(url.scheme, host.strip("[]"), port, url.request_uri)
 
 
-MOST_REDIRECTS = 5
+MAX_REDIRECTS = 5
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _PIECE = 2**16
@@ -154,12 +154,12 @@ class Downloader:
             BadRequest: The server refused the request.
             ProviderTimeout: A timeout was exceeded.
         """
-        for _ in range(MOST_REDIRECTS + 1):
+        for _ in range(MAX_REDIRECTS + 1):
             found = self._requested(link, takes)
             if isinstance(found, Body):
                 return found
             link = found
-        raise ValidationError(f"{link.named} redirects more than {MOST_REDIRECTS} times")
+        raise ValidationError(f"{link.named} redirects more than {MAX_REDIRECTS} times")
 
     def _requested(self, link: Link, takes: Callable[[str], object]) -> Body | Link:
         addresses = self.addresses.of(link.host, link.port)

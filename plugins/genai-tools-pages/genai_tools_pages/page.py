@@ -35,10 +35,10 @@ def one_line(text: str, most: int) -> str:
 
 PageKind = Literal["html", "pdf", "text"]
 
-MOST_TITLE = 300
+MAX_TITLE = 300
 """Maximum number of characters of a title."""
 
-MOST_TEXT = 200_000
+MAX_TEXT = 200_000
 """Maximum number of characters of a text."""
 
 

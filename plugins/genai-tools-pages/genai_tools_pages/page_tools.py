@@ -25,10 +25,10 @@ from genai_host.errors import ProviderTimeout, ValidationError
 from genai_tools_pages import PagesSettings
 from genai_tools_pages.page import Page
 
-MOST_MEMORY = 768 * 2**20
+MAX_MEMORY = 768 * 2**20
 """Bytes beyond the initial size of the process, where the system supports limits."""
 
-_MOST_ANSWER = 4 * 2**20  # bytes: more than a text of `MOST_TEXT` with every character escaped
+_MAX_ANSWER = 4 * 2**20  # bytes: more than a text of `MAX_TEXT` with every character escaped
 
 
 def read_apart(link: str, settings: PagesSettings, limits: CancelToken) -> Page:
@@ -48,7 +48,7 @@ def read_apart(link: str, settings: PagesSettings, limits: CancelToken) -> Page:
         seconds,
         returns=Page,
         cancel=limits,
-        limits=ChildLimits(MOST_MEMORY, math.ceil(seconds), seconds, _MOST_ANSWER),
+        limits=ChildLimits(MAX_MEMORY, math.ceil(seconds), seconds, _MAX_ANSWER),
         exceeded=ValidationError("reading the page exceeded the memory or time limit"),
         timeout=ProviderTimeout(
             f"the page took more than {seconds:g} seconds",
@@ -59,7 +59,7 @@ def read_apart(link: str, settings: PagesSettings, limits: CancelToken) -> Page:
     return page
 
 
-MOST_WRITTEN = 95_000
+MAX_WRITTEN = 95_000
 """Maximum number of characters of the JSON output; the host truncates at 100,000."""
 
 _MARGIN = 5.0  # seconds, so that the process can report its timeout itself
@@ -91,12 +91,12 @@ class PageTools:
 
 
 def written(page: Page) -> str:
-    """Return a page as JSON of at most `MOST_WRITTEN` characters; a truncated text has a note."""
+    """Return a page as JSON of at most `MAX_WRITTEN` characters; a truncated text has a note."""
     whole = _json(page, page.text)
     text = page.text
-    while len(whole) > MOST_WRITTEN:
+    while len(whole) > MAX_WRITTEN:
         # a character can be escaped to several
-        text = text[: int(len(text) * MOST_WRITTEN / len(whole) * 0.99)]
+        text = text[: int(len(text) * MAX_WRITTEN / len(whole) * 0.99)]
         missing = len(page.text) - len(text)
         whole = _json(page, f"{text}\n\n(truncated: {missing} more characters)")
     return whole

@@ -19,7 +19,7 @@ from genai_host.api import charset_in_html, charset_of, is_single_byte
 from genai_host.errors import ValidationError
 from genai_tools_pages.addresses import Addresses, is_public, is_usable
 from genai_tools_pages.download import Body, Downloader, link_of
-from genai_tools_pages.page import MOST_TEXT, MOST_TITLE, Page, PageKind, one_line, tidy
+from genai_tools_pages.page import MAX_TEXT, MAX_TITLE, Page, PageKind, one_line, tidy
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
@@ -74,7 +74,7 @@ def _text(reader: PdfReader, until: float) -> str:
             text, broken = "", broken + 1
         texts.append(text)
         length += len(text)
-        if length > MOST_TEXT or time.monotonic() > until:
+        if length > MAX_TEXT or time.monotonic() > until:
             break
     if not length:
         raise ValidationError("the PDF has no text: it may be a scan")
@@ -203,8 +203,8 @@ def read(given: str, downloader: Downloader, seconds: float) -> Page:
     except ValidationError as error:
         named = "" if link.host in error.message else f"{link.named}: "
         raise ValidationError(f"{named}{error.message}", hint=error.hint) from error
-    title = one_line(title, MOST_TITLE) or body.link.last[:MOST_TITLE]
-    return Page(title, body.link.address, text[:MOST_TEXT], kind)
+    title = one_line(title, MAX_TITLE) or body.link.last[:MAX_TITLE]
+    return Page(title, body.link.address, text[:MAX_TEXT], kind)
 
 
 def _extracted(body: Body, kind: PageKind, seconds: float) -> tuple[str, str]:

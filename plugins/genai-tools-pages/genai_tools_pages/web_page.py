@@ -15,7 +15,7 @@ from genai_tools_pages.page import tidy
 _LARGE = 20_000
 """Number of elements above which trafilatura skips its slow fallback."""
 
-_MOST = 60_000
+_MAX = 60_000
 """Number of elements above which trafilatura is not used, because it would take too long."""
 
 _UNREAD = re.compile(
@@ -93,8 +93,8 @@ def _main_text(tree: Any) -> str:
     """Return the main text; empty if it is not found or the page is too large."""
     import trafilatura
 
-    size = sum(1 for _ in islice(tree.iter(), _MOST + 1))
-    if size > _MOST:
+    size = sum(1 for _ in islice(tree.iter(), _MAX + 1))
+    if size > _MAX:
         return ""
     try:
         extracted = trafilatura.extract(tree, output_format="txt", fast=size > _LARGE)

@@ -16,7 +16,7 @@ import pytest
 from attrs import frozen
 from genai_tools_pages import PagesSettings, page_tools
 from genai_tools_pages.page import Page
-from genai_tools_pages.page_tools import MOST_WRITTEN, read_apart, written
+from genai_tools_pages.page_tools import MAX_WRITTEN, read_apart, written
 
 from genai_host import Config, Host, errors
 from genai_host.api import Cancellation
@@ -147,7 +147,7 @@ def test_two_are_read_at_once(site: PageSite, background: Background) -> None:
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="Linux bounds memory")
 @pytest.mark.parametrize("kind", ["html", "pdf"])
 def test_memory_is_bounded(site: PageSite, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    monkeypatch.setattr(page_tools, "MOST_MEMORY", 48 * 2**20)
+    monkeypatch.setattr(page_tools, "MAX_MEMORY", 48 * 2**20)
     content = b"BT " + b"(x) Tj " * 5_000_000
     site.answers["/"] = {
         "html": reply("<p><b>x</b>" * 90_000),
@@ -190,12 +190,12 @@ class TestTool:
     def test_long_text_stays_json(self, host: Host, site: PageSite, letter: str) -> None:
         site.answers["/"] = reply(f"x{letter * 150_000}x", "text/plain")
         output = host.call_tool("pages__read", {"link": site.link()}, approved=True)
-        assert len(output.text) <= MOST_WRITTEN
+        assert len(output.text) <= MAX_WRITTEN
         text = json.loads(output.text)["text"]
         assert text.startswith("x")
         if letter != "\n":  # of which no more than two are kept together
             assert text.endswith(" more characters)")
-            assert len(output.text) > MOST_WRITTEN * 0.9
+            assert len(output.text) > MAX_WRITTEN * 0.9
 
 
 def test_a_title_and_a_link_leave_room() -> None:

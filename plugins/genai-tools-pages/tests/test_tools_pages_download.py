@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trustme
 from genai_tools_pages.addresses import Addresses, is_usable
-from genai_tools_pages.download import MOST_LINK, MOST_REDIRECTS, Downloader, link_of
+from genai_tools_pages.download import MAX_LINK, MAX_REDIRECTS, Downloader, link_of
 from genai_tools_pages.process import check_type
 
 from genai_host.errors import BadRequest, ProviderTimeout, ServiceUnavailable, ValidationError
@@ -20,7 +20,7 @@ from genai_host_testing.services.page_site import PageSite, redirect, reply, wai
 
 pytestmark = pytest.mark.part
 
-MOST = 100_000
+MAX = 100_000
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def site() -> Iterator[PageSite]:
 
 
 def data(link: str, addresses: Addresses | None = None, seconds: float = 20) -> bytes:
-    downloader = Downloader(addresses or Addresses(is_usable), MOST, seconds)
+    downloader = Downloader(addresses or Addresses(is_usable), MAX, seconds)
     return downloader.body(link_of(link), check_type).data
 
 
@@ -42,7 +42,7 @@ class TestLinks:
         "http:example.org", "http://user:word@example.org/", "http://user@example.org/",
         "http://example.org:0/", "http://example.org:65536/", "http://example.org\\@127.0.0.1/",
         "http://example.org/\r\nX-Header: 1", "http://exa mple.org/", "http://[::1/",
-        "http://exa\u2044mple.org/", f"http://example.org/{'a' * MOST_LINK}",
+        "http://exa\u2044mple.org/", f"http://example.org/{'a' * MAX_LINK}",
     ])  # fmt: skip
     def test_one_that_leads_to_no_page_is_refused(self, link: str) -> None:
         with pytest.raises(ValidationError) as caught:
@@ -89,14 +89,14 @@ class TestRedirects:
         assert data(site.link("/a/there")) == b"<p>hello</p>"
 
     def test_they_are_followed_a_few_times(self, site: PageSite) -> None:
-        for number in range(MOST_REDIRECTS):
+        for number in range(MAX_REDIRECTS):
             site.answers[f"/{number}"] = redirect(f"/{number - 1}" if number else "/")
-        assert data(site.link(f"/{MOST_REDIRECTS - 1}")) == b"<p>hello</p>"
+        assert data(site.link(f"/{MAX_REDIRECTS - 1}")) == b"<p>hello</p>"
         site.answers["/"] = redirect("/")
         site.heads.clear()
         with pytest.raises(ValidationError, match="redirects more than 5 times"):
             data(site.link("/"))
-        assert len(site.heads) == MOST_REDIRECTS + 1
+        assert len(site.heads) == MAX_REDIRECTS + 1
 
     @pytest.mark.parametrize("to", [
         "file:///etc/passwd", "javascript:alert(1)", "data:text/html,x", "ftp://127.0.0.1/",
@@ -159,9 +159,9 @@ class TestBounds:
             data(site.link())
 
     def test_what_is_compressed_is_read(self, site: PageSite) -> None:
-        packed = gzip.compress(b"a" * MOST)
+        packed = gzip.compress(b"a" * MAX)
         site.answers["/"] = reply(packed, headers={"Content-Encoding": "gzip"})
-        assert data(site.link()) == b"a" * MOST
+        assert data(site.link()) == b"a" * MAX
 
     @pytest.mark.parametrize(("encoding", "message"), [
         *[(each, None) for each in ("br", "zstd", "gzip, br", ", ".join(["gzip"] * 50))],

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from genai_tools_pages.addresses import Addresses, is_usable
 from genai_tools_pages.download import Downloader
-from genai_tools_pages.page import MOST_TEXT
+from genai_tools_pages.page import MAX_TEXT
 from genai_tools_pages.process import read, read_pdf
 from pypdf import PdfReader, PdfWriter
 
@@ -92,7 +92,7 @@ def test_one_broken_page_does_not_keep_the_others() -> None:
 
 def test_a_long_one_is_read_as_far_as_is_kept() -> None:
     _, text = read_pdf(pdf([show("river " * 10_000)] * 10), 60)
-    assert MOST_TEXT < len(text) < MOST_TEXT + 70_000
+    assert MAX_TEXT < len(text) < MAX_TEXT + 70_000
     assert text.endswith("(pages 5 to 10 were not read)")
 
 

@@ -37,7 +37,7 @@ _PAGE = 2**16  # bytes; WebAssembly Core Specification 2.0, 4.2.8
 _START = 60.0  # seconds
 _BLOCK = 2**16
 _PARTS = 100_000  # commas and brackets in an answer beside its text
-_LONGEST_WHY = 500  # characters
+_MAX_WHY = 500  # characters
 _END = 2.0  # seconds for a supervisor to end its process and itself
 _STEP = 0.005  # seconds between checks of its end
 
@@ -244,7 +244,7 @@ class Process:
         if type(answer) is not dict:
             raise Ended("it returned no result and was stopped")
         if "fatal" in answer:
-            raise Ended(f"Python failed: {str(answer['fatal'])[:_LONGEST_WHY]}")
+            raise Ended(f"Python failed: {str(answer['fatal'])[:_MAX_WHY]}")
         known: dict[str, Any] = answer
         return known
 

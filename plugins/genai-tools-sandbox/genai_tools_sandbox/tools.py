@@ -19,13 +19,13 @@ from genai_tools_sandbox.process import Bounds, Ended, Process, can_run, started
 from genai_tools_sandbox.pyodide import KNOWN, folder_of
 from genai_tools_sandbox.sessions import Sessions
 
-MOST_FILES = 20
-_MOST_GIVEN = 100
-_LONGEST_CODE = 1_000_000
-_LONGEST_NAME = 200
-_LONGEST_SESSION = 200
-_MOST_REACTION = 2**20 - 2**12  # bytes of JSON: the host accepts 1 MiB of reactions
-_MOST_IMAGES = 8_000_000  # bytes of images to show
+MAX_FILES = 20
+_MAX_GIVEN = 100
+_MAX_CODE = 1_000_000
+_MAX_NAME = 200
+_MAX_SESSION = 200
+_MAX_REACTION = 2**20 - 2**12  # bytes of JSON: the host accepts 1 MiB of reactions
+_MAX_IMAGES = 8_000_000  # bytes of images to show
 _STARTING = 60.0  # seconds for a process to start, and for a call to wait for one
 
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
@@ -76,11 +76,11 @@ class SandboxTools(ToolSource):
         """Run Python in a sandbox, without a network. The standard library is there, other
         packages are not. Files in /mnt/data are kept as long as the session lives, and those
         that the code writes there are handed to the user."""
-        if len(code) > _LONGEST_CODE:
-            raise ValidationError(f"code must have at most {_LONGEST_CODE:,} characters")
+        if len(code) > _MAX_CODE:
+            raise ValidationError(f"code must have at most {_MAX_CODE:,} characters")
         asked = {"code": code, "files": _files(files, self._settings.file_bytes)}
-        if len(session) > _LONGEST_SESSION:
-            raise ValidationError(f"a session must have at most {_LONGEST_SESSION} characters")
+        if len(session) > _MAX_SESSION:
+            raise ValidationError(f"a session must have at most {_MAX_SESSION} characters")
         start = partial(started, self._folder, _bounds(self._settings), run.limits)
         try:
             with self._sessions.use(session, start, run.limits) as process:
@@ -93,12 +93,12 @@ class SandboxTools(ToolSource):
 
 def _bounds(settings: Settings) -> Bounds:
     output = 4 * settings.output_characters
-    made = min(settings.file_bytes, _MOST_REACTION * 3 // 4)
+    made = min(settings.file_bytes, _MAX_REACTION * 3 // 4)
     return Bounds(
         memory=settings.memory,
         cpu=int(settings.seconds * 100) + 60,
         output=output,
-        files=MOST_FILES,
+        files=MAX_FILES,
         file_bytes=made,
         answer=12 * output + 2 * made + 2**26,
     )
@@ -106,14 +106,12 @@ def _bounds(settings: Settings) -> Bounds:
 
 def _files(files: Sequence[GivenFile], most: int) -> list[dict[str, str]]:
     """Convert files for the runner. Raises `ValidationError` for invalid or too large files."""
-    if len(files) > _MOST_GIVEN:
-        raise ValidationError(f"at most {_MOST_GIVEN} files are allowed")
+    if len(files) > _MAX_GIVEN:
+        raise ValidationError(f"at most {_MAX_GIVEN} files are allowed")
     size = 0
     for each in files:
-        if len(each.name) > _LONGEST_NAME or not each.name.isprintable():
-            raise ValidationError(
-                f"a file name must have at most {_LONGEST_NAME} printable characters"
-            )
+        if len(each.name) > _MAX_NAME or not each.name.isprintable():
+            raise ValidationError(f"a file name must have at most {_MAX_NAME} printable characters")
         if each.name.count("/") > 7 or not _is_below(each.name):
             raise ValidationError("a file name must be a path below /mnt/data")
         try:
@@ -135,7 +133,7 @@ def _output(answer: Mapping[str, Any], most: int) -> ToolOutput:
 
 def _read(answer: Mapping[str, Any], most: int) -> ToolOutput:
     files, left_out, nameless = _made(answer["files"])
-    left_out += [_plain(name) for name in answer["left_out"][:MOST_FILES]]
+    left_out += [_plain(name) for name in answer["left_out"][:MAX_FILES]]
     images, unseen = _images(answer["images"])
     unseen += int(answer["unseen"])
     text = _plain(answer["text"])
@@ -163,14 +161,14 @@ def _made(given: Any) -> tuple[list[dict[str, str]], list[str], list[str]]:
     left_out: list[str] = []
     nameless: list[str] = []
     size = 0
-    for each in given[:MOST_FILES]:
+    for each in given[:MAX_FILES]:
         name, data = _plain(each["name"]).replace("\n", " "), each["data"]
         base64.b64decode(data, validate=True)
         size += len(json.dumps(name)) + len(data) + 32
         if not _is_below(name) or "\\" in name:  # a path separator on Windows
-            nameless.append(name[:_LONGEST_NAME])
-        elif size > _MOST_REACTION or len(name) > _LONGEST_NAME:
-            left_out.append(name[:_LONGEST_NAME])
+            nameless.append(name[:_MAX_NAME])
+        elif size > _MAX_REACTION or len(name) > _MAX_NAME:
+            left_out.append(name[:_MAX_NAME])
         else:
             files.append({"name": name, "data": data})
     return files, left_out, nameless
@@ -187,7 +185,7 @@ def _images(given: Any) -> tuple[list[Image], int]:
     for kind, data in given[:10]:
         decoded = base64.b64decode(data, validate=True)
         size += len(decoded)
-        if size > _MOST_IMAGES:
+        if size > _MAX_IMAGES:
             unseen += 1
         elif kind in _IMAGES and decoded:
             images.append(Image(decoded, kind))

@@ -17,7 +17,7 @@ from genai_vendor_anthropic import AnthropicSettings
 _WITHOUT_GUIDES = "2026-10-21"  # the first version that rejects sampling parameters:
 _GUIDES = ("temperature", "top_p", "top_k")
 _DROPS_STALE_THINKING = "thinking-binding-controls-2026-08-01"
-_MOST_PAGES = 100
+_MAX_PAGES = 100
 
 PATIENT: Mapping[str, float] = {"first_token_timeout": 300, "read_timeout": 300, "timeout": 1800}
 """Timeouts in seconds. A reasoning model can send nothing for minutes."""
@@ -75,7 +75,7 @@ class AnthropicProvider(HttpProvider):
 
     def list_models(self, limits: CancelToken) -> Iterable[ListedModel]:
         query = {"limit": "1000"}
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             page = self.get(f"/v1/models?{urlencode(query)}", limits)
             yield from _listed(page)
             last = page.get("last_id")

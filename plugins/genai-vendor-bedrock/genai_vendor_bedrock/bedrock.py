@@ -183,7 +183,7 @@ def _call_botocore(act: Callable[[], R]) -> R:
         ) from error
 
 
-_MOST_PAGES = 100
+_MAX_PAGES = 100
 _TOOLS = ["bash_", "computer_", "memory_", "text_editor_", "tool_search_tool_"]
 """Tools of Anthropic that Bedrock has. It neither searches the web nor runs code for Claude."""
 _GLOBAL, _NEAR = "global.", "geo."
@@ -308,7 +308,7 @@ def _models(page: Any) -> Iterator[ListedModel]:
 def _profiles(control: HttpProvider, limits: CancelToken) -> Iterator[ListedModel]:
     """Yield the inference profiles, which have separate ids."""
     query = {"maxResults": "1000"}
-    for _ in range(_MOST_PAGES):
+    for _ in range(_MAX_PAGES):
         page = control.get(f"/inference-profiles?{urlencode(query)}", limits)
         try:
             for profile in page["inferenceProfileSummaries"]:

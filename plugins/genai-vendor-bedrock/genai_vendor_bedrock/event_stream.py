@@ -26,9 +26,9 @@ CONTENT_TYPE = "application/vnd.amazon.eventstream"
 _PRELUDE = struct.Struct(">III")
 _CRC = struct.Struct(">I")
 _SHORT = struct.Struct(">H")
-_LEAST = _PRELUDE.size + _CRC.size  # bytes of a message without headers and payload
-_MOST_HEADERS = 128 << 10  # bytes, from the specification
-_MOST = 24 << 20  # bytes of a whole message
+_MIN = _PRELUDE.size + _CRC.size  # bytes of a message without headers and payload
+_MAX_HEADERS = 128 << 10  # bytes, from the specification
+_MAX = 24 << 20  # bytes of a whole message
 _TEXT = 7  # type code of a text header
 _SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}  # bytes of values of other types
 _COUNTED = (6, _TEXT)  # type codes of bytes and text, which have a length prefix
@@ -73,7 +73,7 @@ def _sizes(data: bytearray, at: int) -> tuple[int, int]:
     size, headers_size, checksum = _PRELUDE.unpack_from(data, at)
     if crc32(data[at : at + _PRELUDE.size - _CRC.size]) != checksum:
         raise malformed("the prelude of a message has a wrong checksum")
-    if size > _MOST or headers_size > _MOST_HEADERS or size < _LEAST + headers_size:
+    if size > _MAX or headers_size > _MAX_HEADERS or size < _MIN + headers_size:
         raise malformed(f"a message of the stream has an invalid length: {size} bytes")
     return size, headers_size
 

@@ -67,7 +67,7 @@ _DOCUMENTS: Mapping[str, str] = {
 }
 _BY_ENDING = frozenset({"pdf", "csv", "doc", "docx", "xls", "xlsx", "html", "txt", "md"})
 _NO_NAME = re.compile(r"[^A-Za-z0-9()\[\]-]+")
-_LONGEST_NAME = 190  # the limit is 200; the rest is for a number
+_MAX_NAME = 190  # the limit is 200; the rest is for a number
 
 
 def wire_image(image: Image) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def document_names(files: Sequence[File]) -> list[str]:
     taken: dict[str, int] = {}
     for file in files:
         stem = PurePosixPath(file.name).stem if file.name else ""
-        name = _NO_NAME.sub(" ", stem)[:_LONGEST_NAME].strip() or "document"
+        name = _NO_NAME.sub(" ", stem)[:_MAX_NAME].strip() or "document"
         while True:
             number = taken[name] = taken.get(name, 0) + 1
             if number == 1:

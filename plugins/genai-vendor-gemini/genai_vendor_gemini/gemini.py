@@ -46,7 +46,7 @@ from genai_host.errors import (
 )
 from genai_vendor_gemini import GeminiSettings, VertexSettings
 
-_MOST_PAGES = 100
+_MAX_PAGES = 100
 
 PATIENT: Mapping[str, float] = {"first_token_timeout": 300, "read_timeout": 300, "timeout": 1800}
 """Timeouts in seconds. A reasoning model can send nothing for minutes."""
@@ -75,7 +75,7 @@ class GeminiProvider(HttpProvider):
 
     def list_models(self, limits: CancelToken) -> Iterable[ListedModel]:
         query = {"pageSize": "1000"}
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             page = self.get(f"{self._models}?{urlencode(query)}", limits)
             if not isinstance(page, dict):
                 raise malformed("it is not a list of models")

@@ -83,7 +83,7 @@ class InThread(Generic[T]):
 
 _BATCH = 128  # prompt tokens between checks for cancellation
 _CACHE_MIB = 256  # for prompts that other conversations will continue
-_LONGEST_SOCKET = 100  # systems allow 104 to 108 bytes; longer: a port with a random key
+_MAX_SOCKET = 100  # systems allow 104 to 108 bytes; longer: a port with a random key
 
 
 class Engine:
@@ -181,7 +181,7 @@ class Engine:
         params.endpoint_metrics = True
         params.api_keys = [secrets.token_hex(32)]
         socket = os.path.join(folder, "unreachable.sock")
-        if os.name == "posix" and len(os.fsencode(socket)) <= _LONGEST_SOCKET:
+        if os.name == "posix" and len(os.fsencode(socket)) <= _MAX_SOCKET:
             params.hostnames = [socket]
         return params
 

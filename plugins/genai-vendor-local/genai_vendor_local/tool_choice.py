@@ -87,7 +87,7 @@ def _resolved(reference: str, root: Any) -> Any:
     return found
 
 
-_LONGEST_ESCAPE = 13  # characters: a surrogate pair and one more
+_MAX_ESCAPE = 13  # characters: a surrogate pair and one more
 _OF_TOOLS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 
 
@@ -146,7 +146,7 @@ class ToolChoice:
         if head is None or "response_format" in self._body:
             return None
         answer = text[head.end() :]
-        for end in range(len(answer), max(-1, len(answer) - _LONGEST_ESCAPE), -1):
+        for end in range(len(answer), max(-1, len(answer) - _MAX_ESCAPE), -1):
             try:
                 whole = str(json.loads(f'"{answer[:end]}"'))
                 return whole[:-1] if "\ud800" <= whole[-1:] < "\udc00" else whole  # half a pair

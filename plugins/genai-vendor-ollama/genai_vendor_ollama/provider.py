@@ -81,7 +81,7 @@ def _shown_window(data: Mapping[str, Any]) -> Any:
     return next((size for name, size in info.items() if name.endswith(".context_length")), None)
 
 
-_USUAL_PORT = 11434
+_DEFAULT_PORT = 11434
 _PORTS: Mapping[str, int] = {"http": 80, "https": 443}
 _CLOUD = "ollama.com"
 
@@ -102,7 +102,7 @@ def address_of(host: str) -> str:
     if "@" in place:  # a password, rejected by the later validation of addresses
         return f"{scheme}://{rest}"
     name, port = _split(place)
-    number = _number(port, _PORTS.get(scheme, _USUAL_PORT) if mark else _USUAL_PORT)
+    number = _number(port, _PORTS.get(scheme, _DEFAULT_PORT) if mark else _DEFAULT_PORT)
     name = _reachable(name)
     shown = "" if number == _PORTS.get(scheme) else f":{number}"
     return f"{scheme}://{name}{shown}{slash}{path}".rstrip("/")

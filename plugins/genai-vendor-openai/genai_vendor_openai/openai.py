@@ -217,7 +217,7 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 _SECONDS = 30.0  # timeout of the command
-_LARGEST = 1 << 16  # bytes of the output, which has little besides a token
+_MAX_SIZE = 1 << 16  # bytes of the output, which has little besides a token
 
 
 class TokenCommand:
@@ -286,14 +286,14 @@ class TokenCommand:
             limits.on_cancel(lambda: _end(process)),
             self._clock.call_later(_SECONDS, give_up),
         ):
-            output = process.stdout.read(_LARGEST + 1)
-            if len(output) > _LARGEST:
+            output = process.stdout.read(_MAX_SIZE + 1)
+            if len(output) > _MAX_SIZE:
                 _end(process)
             code = process.wait()
         limits.check()
         if overdue:
             raise self._failed(f"did not finish within {_SECONDS:g} s")
-        if len(output) > _LARGEST:
+        if len(output) > _MAX_SIZE:
             raise self._failed("printed too much")
         if code:
             raise self._failed(f"exited with code {code}")

@@ -250,17 +250,17 @@ LONG = {"message": "no", "code": "x" * 999, "type": ["x"], "param": 3,
 DEEP: dict[str, Any] = {}
 for _ in range(200):
     DEEP = {"a": DEEP}
-USUAL = {"type": "invalid_request_error", "code": "request_refused", "param": None}
+DEFAULTS = {"type": "invalid_request_error", "code": "request_refused", "param": None}
 
 
 @pytest.mark.parametrize("path", ["chat/completions", "responses"])
 @pytest.mark.parametrize(("status", "error", "expected"), [
-    (400, FILTERED, {**FILTERED, "type": USUAL["type"]}),
+    (400, FILTERED, {**FILTERED, "type": DEFAULTS["type"]}),
     (400, VALUE, VALUE),
     (429, QUOTA, QUOTA),
-    (400, {"message": "no"}, USUAL),
-    (400, {"message": "no", "code": None, "innererror": DEEP}, USUAL),
-    (400, LONG, {**USUAL, "code": "x" * 200}),
+    (400, {"message": "no"}, DEFAULTS),
+    (400, {"message": "no", "code": None, "innererror": DEEP}, DEFAULTS),
+    (400, LONG, {**DEFAULTS, "code": "x" * 200}),
     # the client cannot correct it
     (401, {**VALUE, "code": "invalid_api_key"}, {"type": "server_error", "param": None}),
 ], ids=["filtered", "value", "quota", "no code", "deep", "long", "own key"])  # fmt: skip

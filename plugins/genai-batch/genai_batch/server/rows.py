@@ -17,7 +17,7 @@ from genai_batch.rows import with_version
 from genai_host.api import Cancellation, JsonReader, RouteRequest, body_of, write_json
 from genai_host.errors import ValidationError
 
-MOST_BYTES = 32 * 2**20
+MAX_BYTES = 32 * 2**20
 """Maximum length of a line, which is that of the request of a chat completion."""
 
 _FIELDS = ("custom_id", "method", "url", "body")
@@ -54,12 +54,12 @@ def lines_in(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     for chunk in chunks:
         *ended, rest = chunk.split(b"\n")
         for piece in ended:
-            line += piece[: MOST_BYTES + 1 - len(line)]
+            line += piece[: MAX_BYTES + 1 - len(line)]
             if line.strip():
                 yield number, bytes(line)
             number += 1
             line.clear()
-        line += rest[: MOST_BYTES + 1 - len(line)]
+        line += rest[: MAX_BYTES + 1 - len(line)]
     if line.strip():
         yield number, bytes(line)
 
@@ -81,8 +81,8 @@ def rows_in(chunks: Iterable[bytes], url: str) -> Iterator[Row]:
 
 
 def _object_in(line: bytes) -> JsonReader:
-    if len(line) > MOST_BYTES:
-        raise _RowError("line_too_long", f"the line has more than {MOST_BYTES >> 20} MiB")
+    if len(line) > MAX_BYTES:
+        raise _RowError("line_too_long", f"the line has more than {MAX_BYTES >> 20} MiB")
     line = line.removeprefix(codecs.BOM_UTF8)
     try:
         return body_of(RouteRequest("POST", "", body=line, limits=Cancellation()))

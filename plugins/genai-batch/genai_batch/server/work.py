@@ -59,14 +59,14 @@ ENDED = ("failed", "completed", "expired", "cancelled")
 CONCURRENCY = 8
 """Rows of one batch that run concurrently."""
 
-MOST_ROWS = 50_000
+MAX_ROWS = 50_000
 """Maximum number of rows."""
 
 OUTPUT_LIFE = "_output_expires_after"
 """Field of a batch with the seconds after which its files expire."""
 
 _ATTEMPTS = 4  # of a row whose service has reached its rate limit
-_LONGEST_WAIT = 60.0  # seconds between them
+_MAX_WAIT = 60.0  # seconds between them
 _PAGE_SIZE = 8  # results in memory, each of up to several megabytes
 _COUNTED = 1.0  # seconds between updates of the counts that clients see
 _EXPIRED = "This request could not be executed before the completion window expired."
@@ -184,8 +184,8 @@ class _Run:
         total = sum(1 for _ in lines_in(self._chunks()))
         if not total:
             raise _EmptyFile("the input file has no rows")
-        if total > MOST_ROWS:
-            raise _TooManyRows(f"the input file must have at most {MOST_ROWS} rows")
+        if total > MAX_ROWS:
+            raise _TooManyRows(f"the input file must have at most {MAX_ROWS} rows")
         self._move("in_progress", request_counts=self._counts(total))
 
     def _answer_rows(self) -> None:
@@ -367,7 +367,7 @@ def _may_succeed_later(row: Row, reply: RouteResponse) -> bool:
 
 def _seconds_until(reply: RouteResponse, usual: float) -> float:
     given = reply.headers.get("retry-after", "")
-    return min(_LONGEST_WAIT, float(given) if given.isdecimal() else usual)
+    return min(_MAX_WAIT, float(given) if given.isdecimal() else usual)
 
 
 def _json_or_text(body: bytes) -> Any:

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from genai_feature_assistants.agents.configuration import OpenAIServiceConfiguration
 
 
-MOST_BYTES = 64 * 2**20
+MAX_BYTES = 64 * 2**20
 """Limit of a response, decompressed."""
 
-_MOST_PAGES = 10_000
+_MAX_PAGES = 10_000
 _PAGE = 100
 _CONNECT = 10.0  # seconds
 _CHUNK = 64 * 1024
@@ -128,7 +128,7 @@ class ServiceClient:
     def pages(self, path: str, *, order: str = "asc", **query: Any) -> Iterator[dict[str, Any]]:
         """Yield the objects of all pages of a list. Each page is fetched when it is needed."""
         after: dict[str, str] = {}
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             page = self.get(path, limit=_PAGE, order=order, **query, **after)
             found = objects_in(page, "data")
             yield from found
@@ -280,8 +280,8 @@ class ServiceClient:
         body = bytearray()
         for piece in _in_time(arrived(response), until):
             body += piece
-            if len(body) > MOST_BYTES:
-                raise malformed(f"it has more than {MOST_BYTES} bytes")
+            if len(body) > MAX_BYTES:
+                raise malformed(f"it has more than {MAX_BYTES} bytes")
         return bytes(body)
 
     def _refused(self, response: requests.Response, key: _Key) -> ProviderError:

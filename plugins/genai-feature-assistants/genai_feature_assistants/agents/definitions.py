@@ -37,7 +37,7 @@ from genai_feature_assistants.agents.options import (
 from genai_host.api import (
     BOOLEAN,
     FILLED,
-    PARTS as USUAL,
+    PARTS as DEFAULTS,
     TEXT_BY_NAME,
     TEXT_OR_NONE,
     Codec,
@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 @cache
 def _codec() -> Codec:
-    return Codec((*USUAL, *PARTS))
+    return Codec((*DEFAULTS, *PARTS))
 
 
 def to_json(value: Any) -> Any:

@@ -23,13 +23,13 @@ from genai_host.api import (
 )
 from genai_host.errors import ProviderTimeout, ValidationError
 
-MOST_AT_ONCE = 64
+MAX_AT_ONCE = 64
 """Concurrent calls of one answer; further calls get an error as their output."""
 
-LONGEST_OUTPUT = 512 * 1024
+MAX_OUTPUT = 512 * 1024
 """Characters of an output; longer outputs are cut."""
 
-_LONGEST_ERROR = 1000
+_MAX_ERROR = 1000
 
 Approve = Callable[[ToolCall], bool]
 
@@ -65,10 +65,10 @@ class Functions:
 
     def call(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """Return the result of each call, in order. A failure is a result with the error text."""
-        results = [self._started(call) for call in calls[:MOST_AT_ONCE]]
-        refused = f"not called: at most {MOST_AT_ONCE} calls are made concurrently"
+        results = [self._started(call) for call in calls[:MAX_AT_ONCE]]
+        refused = f"not called: at most {MAX_AT_ONCE} calls are made concurrently"
         return [each if isinstance(each, ToolResult) else each.result() for each in results] + [
-            _failed(call, refused) for call in calls[MOST_AT_ONCE:]
+            _failed(call, refused) for call in calls[MAX_AT_ONCE:]
         ]
 
     def _started(self, call: ToolCall) -> _UnderWay | ToolResult:
@@ -137,7 +137,7 @@ class _UnderWay:
 def _error_text(error: BaseException) -> str:
     kind = "" if isinstance(error, (ValidationError, ProviderTimeout)) else type(error).__name__
     try:
-        text = " ".join(str(error)[:_LONGEST_ERROR].split())
+        text = " ".join(str(error)[:_MAX_ERROR].split())
     except BaseException:  # noqa: BLE001 - user code may raise anything
         text = ""
     return ": ".join(filter(None, (kind, text))) or "it failed"
@@ -162,7 +162,7 @@ def output_text(result: ToolResult) -> str:
         part.text if isinstance(part, Text) else f"[image: {part.media_type or part.url}]"
         for part in result.content
     ]
-    return "\n".join(texts)[:LONGEST_OUTPUT]
+    return "\n".join(texts)[:MAX_OUTPUT]
 
 
 @frozen

@@ -159,7 +159,7 @@ class OpenAIThreadCreationOptions:
 
 T = TypeVar("T")
 
-LONGEST_WAIT = 60.0
+MAX_WAIT = 60.0
 """Longest `Retry-After`, in seconds, after which a request is retried."""
 
 _SECONDS = Must(
@@ -245,7 +245,7 @@ class Pace:
                     raise
                 asked = getattr(error, "retry_after", None) or 0.0
                 seconds = max(asked, self.options.back_off)
-                if asked > LONGEST_WAIT or self.now() + seconds >= by:
+                if asked > MAX_WAIT or self.now() + seconds >= by:
                     raise
                 self.wait(seconds)
         return fetch()
@@ -262,14 +262,14 @@ class Pace:
             come.wait()
 
 
-MOST_PAIRS = 16
+MAX_PAIRS = 16
 """Limit of metadata, including the pairs that agents add."""
 
-LONGEST_KEY = 64
-LONGEST_VALUE = 512
+MAX_KEY = 64
+MAX_VALUE = 512
 """In characters."""
 
-MOST_FILES = 20
+MAX_FILES = 20
 """Files for the code interpreter of an assistant or a thread."""
 
 
@@ -283,19 +283,19 @@ def checked_metadata(metadata: Mapping[str, str], whose: str) -> dict[str, str]:
     Raises:
         ValidationError: The service would refuse them.
     """
-    if len(metadata) > MOST_PAIRS:
+    if len(metadata) > MAX_PAIRS:
         raise ValidationError(
-            f"the metadata of {whose} has {len(metadata)} pairs; the limit is {MOST_PAIRS}",
+            f"the metadata of {whose} has {len(metadata)} pairs; the limit is {MAX_PAIRS}",
             path="$.metadata",
             hint="the execution options of a definition count as one pair",
         )
     for key, value in metadata.items():
-        for what, text, most in (("a key", key, LONGEST_KEY), (key, value, LONGEST_VALUE)):
+        for what, text, most in (("a key", key, MAX_KEY), (key, value, MAX_VALUE)):
             if len(text) > most:
                 raise ValidationError(
                     f"{what} in the metadata of {whose} has {len(text)} characters; the limit is "
                     f"{most}",
-                    path=f"$.metadata.{key[:LONGEST_KEY]}",
+                    path=f"$.metadata.{key[:MAX_KEY]}",
                 )
     return dict(metadata)
 
@@ -306,9 +306,9 @@ def checked_files(ids: Sequence[str], whose: str) -> list[str]:
     Raises:
         ValidationError: There are too many.
     """
-    if len(ids) > MOST_FILES:
+    if len(ids) > MAX_FILES:
         raise ValidationError(
-            f"{whose} has {len(ids)} files for the code interpreter; the limit is {MOST_FILES}",
+            f"{whose} has {len(ids)} files for the code interpreter; the limit is {MAX_FILES}",
             path="$.code_interpreter_file_ids",
         )
     return list(ids)

@@ -352,7 +352,7 @@ class ResponsesStreamedRun(_Run):
             yield self.delta(string_in(data, "delta"), _DELTAS[kind], string_in(data, "item_id"))
 
 
-_MOST_ITEMS = 20  # per request
+_MAX_ITEMS = 20  # per request
 
 
 class ResponsesBackend:
@@ -394,13 +394,13 @@ class ResponsesBackend:
 
     def create_thread(self, options: OpenAIThreadCreationOptions) -> str:
         items = [written_item(each) for each in options.messages]
-        body = {"metadata": conversation_metadata(options), "items": items[:_MOST_ITEMS]}
+        body = {"metadata": conversation_metadata(options), "items": items[:_MAX_ITEMS]}
         made = string_in(self._client.post("conversations", body), "id")
         if not made:
             raise malformed("the conversation has no id")
-        for at in range(_MOST_ITEMS, len(items), _MOST_ITEMS):
+        for at in range(_MAX_ITEMS, len(items), _MAX_ITEMS):
             path = path_of("conversations", made, "items")
-            self._client.post(path, {"items": items[at : at + _MOST_ITEMS]})
+            self._client.post(path, {"items": items[at : at + _MAX_ITEMS]})
         return made
 
     def thread(self, thread_id: str) -> ThreadSettings:

@@ -304,7 +304,7 @@ class BackendRun(ABC):
 THREAD_OPTIONS = "__thread_options"
 """Prefix of the keys of thread settings, as JSON, in the metadata of a conversation."""
 
-_LONGEST = 512
+_MAX_LENGTH = 512
 _NUMBERED = re.compile(rf"{THREAD_OPTIONS}_\d+")
 
 
@@ -321,7 +321,7 @@ def conversation_metadata(options: OpenAIThreadCreationOptions) -> dict[str, str
     )
     data = to_json(kept)
     text = write_json(data).decode() if data else ""
-    pieces = [text[at : at + _LONGEST] for at in range(0, len(text), _LONGEST)]
+    pieces = [text[at : at + _MAX_LENGTH] for at in range(0, len(text), _MAX_LENGTH)]
     ours = {f"{THREAD_OPTIONS}_{number:02}": piece for number, piece in enumerate(pieces)}
     return checked_metadata({**options.metadata, **ours}, "the thread")
 

@@ -15,7 +15,7 @@ from genai_wire_openai.server.files import Files
 from genai_wire_openai.server.objects import Object, ObjectStore, new_id, shown
 
 from genai_feature_assistants.service.fields import (
-    MOST_CODE_FILES,
+    MAX_CODE_FILES,
     format_in,
     metadata_in,
     tools_in,
@@ -55,8 +55,8 @@ class Resources:
     def _code_files(self, user: str, code: JsonReader) -> list[str]:
         ids = list(code.texts("file_ids"))
         path = code.at("file_ids")
-        if len(ids) > MOST_CODE_FILES:
-            raise ValidationError(f"must be at most {MOST_CODE_FILES} files", path=path)
+        if len(ids) > MAX_CODE_FILES:
+            raise ValidationError(f"must be at most {MAX_CODE_FILES} files", path=path)
         self._files.must_be(user, {id: f"{path}[{number}]" for number, id in enumerate(ids)})
         code.nothing_else()
         return ids

@@ -17,8 +17,8 @@ from typing import Any
 from genai_host.api import JsonReader, RouteRequest, SchemaValidator, body_of
 from genai_host.errors import ValidationError
 
-MOST_PAIRS = 16
-MOST_CODE_FILES = 20
+MAX_PAIRS = 16
+MAX_CODE_FILES = 20
 
 _KEY, _TEXT = 64, 512  # characters in metadata and attributes
 _NAME = 64
@@ -30,8 +30,8 @@ def metadata_in(given: JsonReader) -> dict[str, str]:
     """Return at most 16 pairs, of 64 and 512 characters. Raises `ValidationError`."""
     found = given.mapping("metadata") or {}
     path = given.at("metadata")
-    if len(found) > MOST_PAIRS:
-        raise ValidationError(f"metadata must have at most {MOST_PAIRS} pairs", path=path)
+    if len(found) > MAX_PAIRS:
+        raise ValidationError(f"metadata must have at most {MAX_PAIRS} pairs", path=path)
     for key, value in found.items():
         if len(key) > _KEY:
             raise ValidationError(f"a key must have at most {_KEY} characters", path=path)
@@ -203,9 +203,9 @@ def attributes_in(given: JsonReader) -> dict[str, Any]:
     """Return at most 16 texts, numbers and booleans by name. Raises `ValidationError`."""
     found = given.mapping("attributes") or {}
     path = given.at("attributes")
-    if len(found) > MOST_PAIRS or any(len(key) > _KEY for key in found):
+    if len(found) > MAX_PAIRS or any(len(key) > _KEY for key in found):
         raise ValidationError(
-            f"must have at most {MOST_PAIRS} entries, with names of at most {_KEY} characters",
+            f"must have at most {MAX_PAIRS} entries, with names of at most {_KEY} characters",
             path=path,
         )
     for key, value in found.items():

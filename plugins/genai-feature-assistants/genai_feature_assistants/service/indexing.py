@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float32]
 
 
-MOST_PASSAGES = 20_000
+MAX_PASSAGES = 20_000
 """Limit for one file."""
 
 _CHARACTERS = 4  # characters per token, on average; tokenizers differ between models
@@ -46,7 +46,7 @@ def passages(text: str, tokens: int, overlap: int) -> list[str]:
     """Split a text into passages of at most `tokens` tokens, of four characters each. `overlap` of
     them, at most half, are shared with the next passage."""
     pieces = map(str.strip, _cut(text, tokens * _CHARACTERS, overlap * _CHARACTERS))
-    return list(islice(filter(None, pieces), MOST_PASSAGES))
+    return list(islice(filter(None, pieces), MAX_PASSAGES))
 
 
 def _cut(text: str, size: int, overlap: int) -> Iterator[str]:

@@ -33,7 +33,7 @@ _PATH = re.compile(r"sandbox:/mnt/data/([^\s)\]\"'<>]{1,200})")
 _FOLDER = "sandbox:/mnt/data/"
 _BEGINS = re.compile("|".join(["【", _FOLDER, *(f"{_FOLDER[:n]}\\Z" for n in range(17, 0, -1))]))
 _NO_MARK = re.compile("[】\\n]|.【")
-_LONGEST = 230  # characters of a mark or a path
+_MAX_LENGTH = 230  # characters of a mark or a path
 _UNFIT = re.compile(r"[【】\s†]+")
 
 GUIDE = (
@@ -136,14 +136,14 @@ def _end(text: str) -> int | None:
     if path and path.end() < len(text):
         return path.end()
     is_open = not _NO_MARK.search(text) if text[0] == "【" else path or _FOLDER.startswith(text)
-    return None if is_open and len(text) < _LONGEST else 1
+    return None if is_open and len(text) < _MAX_LENGTH else 1
 
 
 CODE, SEARCH = "code_interpreter", "file_search"
 SANDBOX = "sandbox__run"
 """Name of the tool that runs code, of any plugin."""
 
-_MOST_FOUND = 20
+_MAX_FOUND = 20
 _OUTPUT = 100_000  # characters of an output
 _PICTURES = ".png", ".jpg", ".jpeg", ".gif", ".webp"
 
@@ -255,7 +255,7 @@ class RunTools:
                 user,
                 run["_resources"]["stores"],
                 [query],
-                wanted.get("max_num_results", _MOST_FOUND),
+                wanted.get("max_num_results", _MAX_FOUND),
                 ranking["score_threshold"],
                 limits,
             )

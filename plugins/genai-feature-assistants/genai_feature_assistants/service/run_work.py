@@ -55,7 +55,7 @@ from genai_host.errors import (
 if TYPE_CHECKING:
     from genai_host.api import ConversationHandle, Event, HostServices
 
-_LONGEST_INDEXING = 60.0  # seconds that a search waits for files that are not ready yet
+_MAX_INDEXING = 60.0  # seconds that a search waits for files that are not ready yet
 _LOOK = 0.25  # seconds between looks whether they are
 _UNFIT = (ContextOverflow, ValidationError, InvalidParameter, UnsupportedPart)
 _LEFT_TO_OTHERS = (Conflict, ConversationBusy, ConversationClosed, Interrupted, StoreError)
@@ -250,7 +250,7 @@ class _Run:
         run, clock = self._progress.run, self._its.host.clock
         if SEARCH not in [tool["type"] for tool in run["tools"]]:
             return
-        until = clock.monotonic() + _LONGEST_INDEXING
+        until = clock.monotonic() + _MAX_INDEXING
         ended = threading.Event()
         with self._ending.on_cancel(ended.set):
             for store in run["_resources"]["stores"]:

@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 _LIFE = 600
 """Seconds in which a run has to end, as OpenAI has it."""
 
-_LEAST_TOKENS = 256
-_MOST_TOOLS = 128
+_MIN_TOKENS = 256
+_MAX_TOOLS = 128
 _INSTRUCTIONS = 256_000
 _OWN = ("assistant_id", "stream", "additional_messages", "thread", "tool_resources")
 
@@ -63,7 +63,7 @@ def read_run(given: JsonReader, assistant: Object, now: int, *, content: bool) -
     """Return the run of a request, queued, without its thread. The fields of the assistant are the
     defaults; `content` is whether its events include the texts that were found. Raises
     `ValidationError`."""
-    tools = tools_in(given, _MOST_TOOLS) if "tools" in given else list(assistant["tools"])
+    tools = tools_in(given, _MAX_TOOLS) if "tools" in given else list(assistant["tools"])
     given.raw("tools")
     instructions = given.text_or_none("instructions", _INSTRUCTIONS)
     if instructions is None:
@@ -84,8 +84,8 @@ def read_run(given: JsonReader, assistant: Object, now: int, *, content: bool) -
         "metadata": metadata_in(given),
         "temperature": _or(given.number("temperature", 0, 2), assistant["temperature"]),
         "top_p": _or(given.number("top_p", 0, 1), assistant["top_p"]),
-        "max_prompt_tokens": given.whole("max_prompt_tokens", _LEAST_TOKENS),
-        "max_completion_tokens": given.whole("max_completion_tokens", _LEAST_TOKENS),
+        "max_prompt_tokens": given.whole("max_prompt_tokens", _MIN_TOKENS),
+        "max_completion_tokens": given.whole("max_completion_tokens", _MIN_TOKENS),
         "truncation_strategy": truncation_in(given),
         "tool_choice": choice_in(given, tools),
         "parallel_tool_calls": given.flag("parallel_tool_calls") is not False,
@@ -122,7 +122,7 @@ def resources_of(assistant: Object, thread: Object) -> dict[str, Any]:
     return {"files": list(dict.fromkeys(files)), "stores": list(dict.fromkeys(stores))}
 
 
-_MOST_OUTPUT = 1_000_000  # characters
+_MAX_OUTPUT = 1_000_000  # characters
 _ENDS = ("requires_action", "completed", "failed", "cancelled", "expired", "incomplete")
 
 
@@ -306,9 +306,9 @@ def _outputs_in(given: JsonReader) -> dict[str, str]:
     outputs: dict[str, str] = {}
     for each in given.objects("tool_outputs"):
         output = each.text("output")
-        if len(output) > _MOST_OUTPUT:
+        if len(output) > _MAX_OUTPUT:
             raise ValidationError(
-                f"an output must have at most {_MOST_OUTPUT} characters", path=each.at("output")
+                f"an output must have at most {_MAX_OUTPUT} characters", path=each.at("output")
             )
         outputs[each.text("tool_call_id")] = output
         each.nothing_else()

@@ -14,7 +14,7 @@ from genai_wire_openai.server.files import Files
 from genai_wire_openai.server.objects import Missing, Object, ObjectStore, new_id, shown
 
 from genai_feature_assistants.service.assistants import Resources
-from genai_feature_assistants.service.fields import MOST_CODE_FILES, metadata_change, metadata_in
+from genai_feature_assistants.service.fields import MAX_CODE_FILES, metadata_change, metadata_in
 from genai_feature_assistants.service.run_states import RunStates
 from genai_feature_assistants.service.vector_store_files import StoreFiles
 from genai_feature_assistants.service.vector_stores import VectorStores
@@ -35,7 +35,7 @@ from genai_host.errors import NotFound, ValidationError
 if TYPE_CHECKING:
     from genai_host.api import HostServices
 
-_MOST_TEXT = 1_000_000  # characters
+_MAX_TEXT = 1_000_000  # characters
 _DETAILS = ("auto", "low", "high")
 _TOOLS = ("code_interpreter", "file_search")
 
@@ -119,8 +119,8 @@ def _block_in(given: JsonReader, files: Files, user: str) -> dict[str, Any]:
 
 
 def _must_fit(text: str, path: str) -> None:
-    if len(text) > _MOST_TEXT:
-        raise ValidationError(f"a text must have at most {_MOST_TEXT} characters", path=path)
+    if len(text) > _MAX_TEXT:
+        raise ValidationError(f"a text must have at most {_MAX_TEXT} characters", path=path)
 
 
 def _attachments_in(given: JsonReader, files: Files, user: str) -> list[dict[str, Any]]:
@@ -339,8 +339,8 @@ class Threads:
             ids = resources.get("code_interpreter", {"file_ids": []})["file_ids"]
             if file not in ids:
                 ids = [*ids, file]
-            if len(ids) > MOST_CODE_FILES:
-                raise ValidationError(f"code must have at most {MOST_CODE_FILES} files")
+            if len(ids) > MAX_CODE_FILES:
+                raise ValidationError(f"code must have at most {MAX_CODE_FILES} files")
             resources["code_interpreter"] = {"file_ids": ids}
             return {**found, "tool_resources": resources}, None
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from genai_host.api import BackgroundWorker, HostServices
 
 _SIZE, _OVERLAP = 800, 400  # tokens, as OpenAI has them
-_LEAST, _MOST = 100, 4096
-_MOST_IN_BATCH = 2000
+_MIN, _MAX = 100, 4096
+_MAX_IN_BATCH = 2000
 _PAGE_SIZE = 1000
 _STATES = ("in_progress", "completed", "failed", "cancelled")
 
@@ -218,7 +218,7 @@ def chunking_in(given: JsonReader) -> dict[str, Any] | None:
     static = strategy.object("static")
     if static is None:
         raise ValidationError("static is missing", path=strategy.at("static"))
-    size = static.whole("max_chunk_size_tokens", _LEAST, _MOST) or _SIZE
+    size = static.whole("max_chunk_size_tokens", _MIN, _MAX) or _SIZE
     overlap = static.whole("chunk_overlap_tokens", 0)
     overlap = min(_OVERLAP, size // 2) if overlap is None else overlap
     if overlap > size // 2:
@@ -253,8 +253,8 @@ def _batch_in(given: JsonReader) -> list[_Wanted]:
     else:
         given.refuse("file_ids", "chunking_strategy", "attributes")
     given.nothing_else()
-    if not 1 <= len(found) <= _MOST_IN_BATCH:
-        raise ValidationError(f"a batch must have 1 to {_MOST_IN_BATCH} files", path="$.file_ids")
+    if not 1 <= len(found) <= _MAX_IN_BATCH:
+        raise ValidationError(f"a batch must have 1 to {_MAX_IN_BATCH} files", path="$.file_ids")
     return found
 
 

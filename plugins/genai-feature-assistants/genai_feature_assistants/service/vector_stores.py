@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from genai_host.api import HostServices
 
 _DAY = 24 * 3600
-_MOST_FILES = 500
+_MAX_FILES = 500
 
 
 class VectorStores:
@@ -65,8 +65,8 @@ class VectorStores:
         expires = _expires_in(given)
         chunking = chunking_in(given)
         files = given.texts("file_ids")
-        if len(files) > _MOST_FILES:
-            raise ValidationError(f"must be at most {_MOST_FILES} files", path="$.file_ids")
+        if len(files) > _MAX_FILES:
+            raise ValidationError(f"must be at most {_MAX_FILES} files", path="$.file_ids")
         given.raw("description")
         given.nothing_else()
         made = self.make(request.user, files, name, metadata, expires, chunking)

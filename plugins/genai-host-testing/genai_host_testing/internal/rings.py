@@ -71,7 +71,7 @@ _OBJECTS = 100_000  # between garbage collections; usually 2,000, which takes an
 _SLOW = 0.5  # seconds
 _WATCHED_AGAIN = 60.0  # seconds
 _ALLOWED = {"unit": frozenset[str](), "part": frozenset({"sockets", "databases", "sleeps"})}
-_LEAST = {"starts": "process", "sockets": "part", "databases": "part", "sleeps": "part"}
+_MIN = {"starts": "process", "sockets": "part", "databases": "part", "sleeps": "part"}
 
 
 class Usage:
@@ -83,7 +83,7 @@ class Usage:
     """
 
     def __init__(self) -> None:
-        self.counts = dict.fromkeys(_LEAST, 0)
+        self.counts = dict.fromkeys(_MIN, 0)
         self.places: dict[str, str] = {}
         self._number = 0
         self._thread = threading.get_ident()
@@ -279,7 +279,7 @@ class Rings:
             if count and ring in _ALLOWED and what not in _ALLOWED[ring]
         ]
         if wrong and self._file is None:
-            least = max((_LEAST[what] for what in wrong), key=RINGS.index)
+            least = max((_MIN[what] for what in wrong), key=RINGS.index)
             places = ", ".join(self._usage.places[what] for what in wrong)
             pytest.fail(
                 f"it is in the ring {ring} and uses {', '.join(wrong)}: mark it {least} ({places})"

@@ -38,7 +38,7 @@ from genai_host_testing.internal.warm_children import serve
 serve(int(sys.argv[1]), sys.argv[2:])
 """
 _NUMBER = struct.Struct("i")
-_LARGEST = 2**17  # bytes of a request: the environment and the path
+_MAX_SIZE = 2**17  # bytes of a request: the environment and the path
 
 
 class _Server:
@@ -99,7 +99,7 @@ def serve(descriptor: int, modules: Sequence[str]) -> None:
         importlib.import_module(name)
     with socket.socket(fileno=descriptor) as channel:
         while True:
-            request, streams, _, _ = socket.recv_fds(channel, _LARGEST, 2)
+            request, streams, _, _ = socket.recv_fds(channel, _MAX_SIZE, 2)
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG if request else 0)[0]:
                     pass

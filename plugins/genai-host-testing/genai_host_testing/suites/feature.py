@@ -31,7 +31,7 @@ from genai_host_testing.suites.base import ONE_ATTEMPT, PluginSuite, in_backgrou
 from genai_host_testing.suites.codec import sample_of
 
 _MODELS = {"chat": "fake", "embed": "fake-embed", "moderate": "fake-moderate"}
-_MOST = 50  # maximum number of tested interruption points
+_MAX = 50  # maximum number of tested interruption points
 
 
 class FeatureSuite(PluginSuite):
@@ -187,7 +187,7 @@ class FeatureSuite(PluginSuite):
     def test_stream_can_be_closed_after_any_event(self) -> None:
         """The reader can close the stream anywhere; `finally` has no effects."""
         host = self.host()
-        for count in range(1, _MOST):
+        for count in range(1, _MAX):
             conversation = self.open(host)
             events = conversation.stream(self.says[0])
             try:
@@ -265,7 +265,7 @@ class FeatureSuite(PluginSuite):
         """Number of model calls, up to the tested maximum."""
         conversation = self.open()
         self.record(conversation)
-        return min(self.model.calls, _MOST)
+        return min(self.model.calls, _MAX)
 
     def go_on(self, file: Path) -> None:
         """Replay the record in a file; write it first if it does not exist. Called in a separate

@@ -196,7 +196,7 @@ class HttpReplies(HttpStage):
 
     @both_ways
     def test_decompressed_size_is_limited(self, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        for most in ("_LARGEST_REPLY", "_LARGEST_STREAM"):  # limits what is decompressed
+        for most in ("_MAX_REPLY", "_MAX_STREAM"):  # limits what is decompressed
             monkeypatch.setattr(f"genai_host.http.transport.{most}", 1 << 20)
         self.service.replies = [self.reply(_bomb(), Content_Encoding="gzip")]
         _, error = self.ask(self.stage(patience=ONE_ATTEMPT), way)
@@ -249,7 +249,7 @@ class HttpReplies(HttpStage):
             self.service.wait_for_requests(20)
             self.service.let_go(60)
             outcomes = [each.result(self.patience)[1] for each in asking]
-        assert self.service.most_at_once <= 20
+        assert self.service.max_at_once <= 20
         assert outcomes.count(ANSWER) >= 40
         refused = [each for each in outcomes if each != ANSWER]
         assert all(isinstance(each, RateLimited) and each.retry_after for each in refused)

@@ -25,7 +25,7 @@ from genai_host_testing.suites.provider import ProviderSuite
 CANARY = "sk-canary-5f2b91d07c"
 """An API key that only the service may see."""
 
-USUAL_LIMITS = {"first_token_timeout": 60, "read_timeout": 60, "timeout": 600}
+DEFAULT_LIMITS = {"first_token_timeout": 60, "read_timeout": 60, "timeout": 600}
 ANSWER = "hello"
 
 
@@ -73,7 +73,7 @@ class HttpStage(ProviderSuite):
         of the service."""
         nowhere = InstanceConfig(self.provider, enabled=False)
         others = {self.provider: nowhere, **(instances or {})}
-        return super().stage(instances=others, **{**USUAL_LIMITS, **options})
+        return super().stage(instances=others, **{**DEFAULT_LIMITS, **options})
 
     def will_answer(self, way: str) -> None:
         self.service.replies = [self.good(way)]

@@ -44,7 +44,7 @@ from genai_host.errors import GenaiError, ValidationError
 from genai_host.host import Host
 from genai_host.tools.reactions import ReactionViews
 from genai_host.tools.sources import of_source
-from genai_host.tools.toolbox import MOST_DATA, MOST_IMAGES, MOST_PARTS, MOST_TEXT
+from genai_host.tools.toolbox import MAX_DATA, MAX_IMAGES, MAX_PARTS, MAX_TEXT
 from genai_host_testing.fake_model import FakeModel, RecordedPrompt
 from genai_host_testing.plugins import InlinePlugin
 from genai_host_testing.purity import with_faults
@@ -55,11 +55,11 @@ Sample = tuple[Mapping[str, Any]] | tuple[Mapping[str, Any], str]
 """Arguments of a call, alone or with the text of its output."""
 
 _DIALECTS = ("openai-chat", "openai-responses")
-_LONGEST_DESCRIPTION = 1024  # limit of OpenAI's services, in characters
+_MAX_DESCRIPTION = 1024  # limit of OpenAI's services, in characters
 
 
 def check_description(tool: Tool) -> None:
-    assert len(tool.description) <= _LONGEST_DESCRIPTION, f"{tool.name}: services refuse it"
+    assert len(tool.description) <= _MAX_DESCRIPTION, f"{tool.name}: services refuse it"
     assert tool.description == tool.description.strip()
     assert all(letter.isprintable() or letter == "\n" for letter in tool.description)
 
@@ -173,10 +173,10 @@ class ToolSuite(PluginSuite):
             output = output_of(self.found().run(dict(arguments), self.run()))
             texts = [part.text for part in output.content if isinstance(part, Text)]
             pictures = [part.data for part in output.content if isinstance(part, Image)]
-            assert sum(map(len, texts)) <= MOST_TEXT
-            assert sum(map(len, pictures)) <= MOST_IMAGES
-            assert len(output.content) <= MOST_PARTS
-            assert len(write_json([list(output.reactions), output.context])) <= MOST_DATA
+            assert sum(map(len, texts)) <= MAX_TEXT
+            assert sum(map(len, pictures)) <= MAX_IMAGES
+            assert len(output.content) <= MAX_PARTS
+            assert len(write_json([list(output.reactions), output.context])) <= MAX_DATA
 
     def test_reactions_have_text_view(self) -> None:
         """Its reactions have a text view, if their types declare one."""

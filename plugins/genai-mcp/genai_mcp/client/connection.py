@@ -47,7 +47,7 @@ from genai_host.errors import (
 from genai_mcp.client.servers import HTTP_STATUS, SESSION_GONE, McpServer, SessionGone
 from genai_mcp.text import one_line
 
-MOST_PAGES = 100
+MAX_PAGES = 100
 """Maximum number of pages of a list; further pages are ignored."""
 
 GRACE = 8.0
@@ -199,7 +199,7 @@ class Connection:
         seconds, cursor = float("inf"), None
         if self._client.server_capabilities.tools is None:
             return [], 0.0
-        for _ in range(MOST_PAGES):
+        for _ in range(MAX_PAGES):
             params = PaginatedRequestParams(cursor=cursor)
             page = await self._client.session.list_tools(params=params)
             found += page.tools
@@ -208,7 +208,7 @@ class Connection:
                 return found, seconds
             cursor = page.next_cursor
         _log.warning(
-            "%s has more than %d pages of tools; further pages are ignored", self._name, MOST_PAGES
+            "%s has more than %d pages of tools; further pages are ignored", self._name, MAX_PAGES
         )
         return found, seconds
 

@@ -17,13 +17,13 @@ import httpx2
 from mcp.client import streamable_http
 
 from genai_host.errors import ConfigurationError, GenaiError
-from genai_mcp.client.servers import HTTP_STATUS, LARGEST, SESSION_GONE, McpServer, filled
+from genai_mcp.client.servers import HTTP_STATUS, MAX_SIZE, SESSION_GONE, McpServer, filled
 from genai_mcp.text import one_line
 
 CONNECT_SECONDS = 30.0
 """Timeout of a connection; the limits of a call are for its reply."""
 
-_MOST_REASON = 2000  # bytes of a body with the reason of an error
+_MAX_REASON = 2000  # bytes of a body with the reason of an error
 _HEADER_VALUE = re.compile(r"([!-~\x80-\xff]([ \t!-~\x80-\xff]*[!-~\x80-\xff])?)?")
 
 
@@ -52,7 +52,7 @@ async def http_transport(
         client,
         _unlogged(url),
         streamable_http.streamable_http_client(
-            url, http_client=client, max_sse_event_size=LARGEST
+            url, http_client=client, max_sse_event_size=MAX_SIZE
         ) as streams,
     ):
         yield streams
@@ -110,7 +110,7 @@ class _Client(httpx2.AsyncClient):
             body = b""
         if _is_rpc(body):
             return response
-        reason = one_line(body[:_MOST_REASON].decode(errors="replace")) or "no reason given"
+        reason = one_line(body[:_MAX_REASON].decode(errors="replace")) or "no reason given"
         status = response.status_code
         return _refusal(request, status, f"{self._name} responded with status {status}: {reason}")
 
@@ -126,8 +126,8 @@ class _Limited(httpx2.AsyncByteStream):
         try:
             async for block in self._stream:
                 size += len(block)
-                if size > LARGEST:
-                    raise httpx2.StreamError(f"the reply is larger than {LARGEST} bytes")
+                if size > MAX_SIZE:
+                    raise httpx2.StreamError(f"the reply is larger than {MAX_SIZE} bytes")
                 yield block
         except httpx2.TransportError as error:
             raise httpx2.StreamError(f"the connection failed: {error}") from error

@@ -38,10 +38,10 @@ HTTP_STATUS = "io.genai-host/status"
 SESSION_GONE = -1
 """Code of an error from `client.http` for a session that the server has lost."""
 
-LARGEST = 32 << 20
+MAX_SIZE = 32 << 20
 """Maximum number of bytes of a message: enough for 20 MiB of images as base64."""
 
-_MOST = 1 << 20  # bytes in the file
+_MAX = 1 << 20  # bytes in the file
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _HTTP = ("http", "streamable-http", "streamableHttp")
@@ -81,15 +81,15 @@ def read_servers() -> list[McpServer]:
         if stat.S_ISFIFO(os.stat(path).st_mode):  # opening it would wait for a writer
             raise OSError(errno.EINVAL, "it is a named pipe")
         with open(path, "rb") as opened:
-            data = opened.read(_MOST + 1)
+            data = opened.read(_MAX + 1)
     except FileNotFoundError as error:
         if not os.environ.get(VARIABLE):
             return []
         raise _wrong("no such file", path) from error
     except OSError as error:
         raise _wrong(f"cannot be read: {error.strerror}", path) from error
-    if len(data) > _MOST:
-        raise _wrong(f"larger than {_MOST} bytes", path)
+    if len(data) > _MAX:
+        raise _wrong(f"larger than {_MAX} bytes", path)
     return _servers(data, path)
 
 

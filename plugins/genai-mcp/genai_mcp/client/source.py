@@ -48,12 +48,12 @@ if TYPE_CHECKING:  # takes long to import
 
     from genai_mcp.client.connection import Connection
 
-_MOST_PARTS = 1001  # one more than the toolbox keeps, so that it reports the truncation
+_MAX_PARTS = 1001  # one more than the toolbox keeps, so that it reports the truncation
 
 
 def output_of(result: CallToolResult) -> ToolOutput:
     """Convert the result of a tool. Raises `MalformedReply`: it contains infinity or NaN."""
-    parts = [_part(each) for each in result.content[:_MOST_PARTS]]
+    parts = [_part(each) for each in result.content[:_MAX_PARTS]]
     if not parts and "structured_content" in result.model_fields_set:
         try:
             parts = [Text(write_json(result.structured_content).decode())]
@@ -92,15 +92,15 @@ def _bytes(value: str) -> bytes:
         return b""
 
 
-MOST_DESCRIPTION = 1024
+MAX_DESCRIPTION = 1024
 """Maximum number of characters of a description; longer ones are truncated."""
 
-MOST_SCHEMA = 100_000
+MAX_SCHEMA = 100_000
 """Maximum number of bytes of a schema as JSON. Tools with a larger schema are ignored."""
 
-MOST_TOOLS = 1000
+MAX_TOOLS = 1000
 
-_LONGEST = 64  # maximum number of characters of a tool's full name
+_MAX_LENGTH = 64  # maximum number of characters of a tool's full name
 _BETWEEN = "__"
 
 ToolCall = Callable[[str, Mapping[str, Any], ToolContext], ToolOutput]
@@ -113,8 +113,8 @@ def tools_of(server: str, definitions: Iterable[McpTool], call: ToolCall) -> lis
     """Return the usable tools, and log why the others are ignored."""
     found: dict[str, Tool] = {}
     for number, definition in enumerate(definitions):
-        if number == MOST_TOOLS:
-            _log.warning("%s has more than %d tools; further tools are ignored", server, MOST_TOOLS)
+        if number == MAX_TOOLS:
+            _log.warning("%s has more than %d tools; further tools are ignored", server, MAX_TOOLS)
             break
         try:
             tool = _tool(server, definition, call)
@@ -132,14 +132,14 @@ def _tool(server: str, definition: McpTool, call: ToolCall) -> Tool:
     name, schema = definition.name, definition.input_schema
     if not name.strip():
         raise ValidationError("it has no name")
-    if len(write_json(schema)) > MOST_SCHEMA:
-        raise ValidationError(f"its inputSchema is larger than {MOST_SCHEMA} bytes")
+    if len(write_json(schema)) > MAX_SCHEMA:
+        raise ValidationError(f"its inputSchema is larger than {MAX_SCHEMA} bytes")
 
     def run(arguments: Mapping[str, Any], run: ToolContext) -> ToolOutput:
         return call(name, arguments, run)
 
     return Tool(
-        usable_name(name, _LONGEST - len(server) - len(_BETWEEN)),
+        usable_name(name, _MAX_LENGTH - len(server) - len(_BETWEEN)),
         _description(definition) or name,
         run,
         schema,
@@ -162,7 +162,7 @@ def usable_name(name: str, most: int) -> str:
 
 def _description(definition: McpTool) -> str:
     for given in (definition.description, definition.title):
-        if text := clean(given or "", MOST_DESCRIPTION).strip():
+        if text := clean(given or "", MAX_DESCRIPTION).strip():
             return text
     return ""
 
@@ -170,7 +170,7 @@ def _description(definition: McpTool) -> str:
 FRESH = 60.0
 """Seconds for which a list is valid if the server specifies no time and reports no changes."""
 
-_LONGEST_LIFE = 3600.0  # maximum number of seconds for which a list is valid
+_MAX_LIFE = 3600.0  # maximum number of seconds for which a list is valid
 
 
 class McpSource(ToolSource):
@@ -236,8 +236,8 @@ class McpSource(ToolSource):
             connection.changed = connection.changed or changed
             raise
         self._tools = tools_of(self.name, definitions, self._call)
-        usual = _LONGEST_LIFE if connection.announces else FRESH
-        self._until = time.monotonic() + min(max(seconds, usual), _LONGEST_LIFE)
+        usual = _MAX_LIFE if connection.announces else FRESH
+        self._until = time.monotonic() + min(max(seconds, usual), _MAX_LIFE)
         return self._tools
 
     def _live(self, limits: CancelToken) -> Connection:

@@ -30,16 +30,16 @@ from genai_host.errors import (
     ServiceUnavailable,
     ValidationError,
 )
-from genai_mcp.client.servers import LARGEST, McpServer, filled
+from genai_mcp.client.servers import MAX_SIZE, McpServer, filled
 from genai_mcp.text import Lines, one_line
 
-MOST_UNSOLICITED = 100_000
+MAX_UNSOLICITED = 100_000
 """Maximum number of lines from a server without a message to it."""
 
 GRACE = 2.0
 """Seconds for a server to exit after its input is closed, and again after it is terminated."""
 
-_MOST_ERRORS = 4000  # bytes of stderr to store
+_MAX_ERRORS = 4000  # bytes of stderr to store
 _POLL = 0.01  # seconds; `Process.wait` waits for the end of the pipes too
 
 # the same variables as in the official SDKs; none of them has secrets
@@ -110,7 +110,7 @@ class _Child:
     async def read(self, incoming: _Incoming) -> None:
         """Receive messages until the end of the output, which ends the server."""
         reason = ""
-        lines = Lines(LARGEST)
+        lines = Lines(MAX_SIZE)
         async with incoming:
             try:
                 with contextlib.suppress(*_CLOSED):
@@ -142,7 +142,7 @@ class _Child:
     async def read_errors(self) -> None:
         with contextlib.suppress(*_CLOSED):
             while True:
-                self._errors = (self._errors + await self._stderr.receive())[-_MOST_ERRORS:]
+                self._errors = (self._errors + await self._stderr.receive())[-_MAX_ERRORS:]
         self._no_more_errors.set()
 
     async def stop(self) -> None:
@@ -169,7 +169,7 @@ class _Child:
 
     async def _take(self, line: bytes, incoming: _Incoming) -> None:
         self._unsolicited += 1
-        if self._unsolicited > MOST_UNSOLICITED:
+        if self._unsolicited > MAX_UNSOLICITED:
             raise MalformedReply("it wrote too much output")
         try:
             value = ValueBudget().read(line)

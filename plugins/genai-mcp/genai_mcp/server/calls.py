@@ -61,19 +61,19 @@ from genai_mcp.text import one_line
 WAITING_SECONDS = 600.0
 """Seconds that a call waits for the client to return with the decision."""
 
-MOST_WAITING = 64
+MAX_WAITING = 64
 """Maximum number of waiting calls; beyond it the oldest one ends."""
 
 DECISION_SECONDS = 600.0
 """Seconds that a human has to decide."""
 
-MOST_CALLS = 32
+MAX_CALLS = 32
 """Maximum number of concurrent requests of all clients."""
 
 GRACE = 3.0
 """Seconds at the end for calls to end, and for answers to be written."""
 
-MOST_UPDATES = 1000
+MAX_UPDATES = 1000
 """Maximum number of progress notifications per call."""
 
 USER = "genai_host.user"
@@ -161,7 +161,7 @@ class Waiting:
             now = self._clock.monotonic()
             self._calls[name] = _WaitingCall(work, approval, now + WAITING_SECONDS)
             gone = [key for key, waiting in self._calls.items() if waiting.until < now]
-            gone += list(self._calls)[: max(0, len(self._calls) - len(gone) - MOST_WAITING)]
+            gone += list(self._calls)[: max(0, len(self._calls) - len(gone) - MAX_WAITING)]
             dropped = [self._calls.pop(key) for key in dict.fromkeys(gone)]
         return name, [waiting.work for waiting in dropped]
 
@@ -188,7 +188,7 @@ class Calls:
     def __init__(self, offer: Offer) -> None:
         self._offer = offer
         self._waiting = Waiting(offer.clock)
-        self._places = threading.BoundedSemaphore(MOST_CALLS)
+        self._places = threading.BoundedSemaphore(MAX_CALLS)
 
     async def answer(
         self, context: ServerRequestContext[Any], params: CallToolRequestParams
@@ -220,7 +220,7 @@ class Calls:
                     return step
                 if isinstance(step, ProgressUpdate):
                     count += 1
-                    if count <= MOST_UPDATES:
+                    if count <= MAX_UPDATES:
                         await context.session.report_progress(count, message=step.text)
                 elif not self._offer.can_ask:
                     return failed(step.refusal)
@@ -279,7 +279,7 @@ async def _in_thread(work: RunningCall, given: bool | None) -> CallStep:
             if not done:
                 work.limits.cancel()
 
-    # not the limiter of all threads: `MOST_CALLS` is the limit
+    # not the limiter of all threads: `MAX_CALLS` is the limit
     limiter = anyio.CapacityLimiter(1)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(cancel)

@@ -33,10 +33,10 @@ from genai_mcp.text import one_line
 if TYPE_CHECKING:
     from genai_host.api import HostServices
 
-MOST_SESSIONS = 1000
+MAX_SESSIONS = 1000
 """Maximum number of open sessions; beyond it new ones are refused."""
 
-LARGEST = 4 << 20
+MAX_SIZE = 4 << 20
 """Maximum number of bytes of a client message."""
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -58,8 +58,8 @@ class McpEndpoint:
         self._sessions = StreamableHTTPSessionManager(
             self._service.server,
             stateless=not is_alone,
-            max_sessions=MOST_SESSIONS,
-            max_request_body_size=LARGEST,
+            max_sessions=MAX_SESSIONS,
+            max_request_body_size=MAX_SIZE,
         )
         self._exit = contextlib.ExitStack()
         self._portal = self._exit.enter_context(start_blocking_portal(name="mcp server"))

@@ -39,10 +39,10 @@ Steps: TypeAlias = "Generator[ProgressUpdate | ApprovalRequest, bool | None, Cal
 
 CallStep: TypeAlias = "ProgressUpdate | ApprovalRequest | CallToolResult"
 
-MOST_TEXT = 100_000
+MAX_TEXT = 100_000
 """Maximum number of characters of a feature's answer; longer ones are truncated."""
 
-MOST_DATA = 1 << 20
+MAX_DATA = 1 << 20
 """Maximum number of bytes of a feature's data as JSON; larger data is omitted."""
 
 _ALLOW = "allow"
@@ -86,17 +86,17 @@ def result_of_answer(answer: Answer) -> CallToolResult:
     """Convert the answer of a feature: its summary, the pages that it cites, and its data if that
     is an object."""
     text = answer.summary
-    if len(text) > MOST_TEXT:
-        rest = len(text) - MOST_TEXT
-        text = f"{text[:MOST_TEXT]}\n(truncated: {rest} more characters)"
+    if len(text) > MAX_TEXT:
+        rest = len(text) - MAX_TEXT
+        text = f"{text[:MAX_TEXT]}\n(truncated: {rest} more characters)"
     content = [_text(text)]
     if pages := cited_pages(answer.citations):
         lines = (f"{one_line(title)} {url}".lstrip() for url, title in pages.items())
-        content.append(_text("\n".join(["Sources:", *lines])[:MOST_TEXT]))
+        content.append(_text("\n".join(["Sources:", *lines])[:MAX_TEXT]))
     if not isinstance(answer.data, Mapping) or not answer.data:
         return CallToolResult(content=content)
     data = write_json(answer.data)
-    if len(data) > MOST_DATA:
+    if len(data) > MAX_DATA:
         return CallToolResult(content=[*content, _text(f"(data of {len(data)} bytes omitted)")])
     # the text is for clients that do not read structured content
     content.append(_text(data.decode()))

@@ -43,7 +43,7 @@ ASK = "ask_"
 """Prefix of the name of a feature's tool."""
 
 _APPROVAL = "approval"  # name of the pause in which a human decides on tool calls
-_MOST_ASKED = 2000  # characters of the arguments in a question
+_MAX_ASKED = 2000  # characters of the arguments in a question
 
 _log = logging.getLogger(__name__)
 
@@ -216,7 +216,7 @@ class Offer:
 
     def _request(self, tool: str, arguments: Mapping[str, Any]) -> ApprovalRequest:
         tool = one_line(tool)
-        shown = clean(json.dumps(arguments, ensure_ascii=False, indent=2), _MOST_ASKED)
+        shown = clean(json.dumps(arguments, ensure_ascii=False, indent=2), _MAX_ASKED)
         who = "this client" if self.can_ask else "a server with several workers"
         refusal = f"{tool} requires approval, and {who} cannot ask the user"
         return ApprovalRequest(

@@ -37,10 +37,10 @@ from genai_host.errors import MalformedReply, ValidationError
 from genai_mcp.server.calls import GRACE, Service, close_within_grace
 from genai_mcp.text import Lines, one_line
 
-LARGEST = 4 << 20
+MAX_SIZE = 4 << 20
 """Maximum number of bytes of a client message; a larger one ends its session."""
 
-MOST = 64 << 20
+MAX = 64 << 20
 """Maximum number of bytes of requests without an answer, with 16 KiB added for each."""
 
 _BLOCK = 1 << 16
@@ -112,7 +112,7 @@ class StdioServer:
         to_server: MemoryObjectSendStream[SessionMessage | Exception],
         errors: MemoryObjectSendStream[SessionMessage],
     ) -> None:
-        lines = Lines(LARGEST)
+        lines = Lines(MAX_SIZE)
         # the other end is closed, or the loop has ended
         with contextlib.suppress(
             anyio.BrokenResourceError, anyio.ClosedResourceError, RuntimeError
@@ -153,7 +153,7 @@ class StdioServer:
                 size = len(line) + _TASK
                 self._open[message.id] = self._open.get(message.id, 0) + size
                 self._size += size
-            if self._size > MOST:
+            if self._size > MAX:
                 raise MalformedReply("too many requests without an answer")
         elif isinstance(message, JSONRPCNotification) and message.method == _CANCELLED:
             self._close_request(cancelled_request_id_from_params(message.params))

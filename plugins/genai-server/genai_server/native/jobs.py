@@ -21,7 +21,7 @@ from attrs import evolve
 from genai_host.api import RouteRequest, RouteResponse, json_response
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.json_reader import body_of
-from genai_host.api.storage import MOST_TRIES, Job as QueuedJob
+from genai_host.api.storage import MAX_TRIES, Job as QueuedJob
 from genai_host.conversations.conversation import Conversation
 from genai_host.conversations.transcript import turns_of
 from genai_host.errors import (
@@ -182,7 +182,7 @@ class Jobs:
                 return self._recorded(job)
             if queued.is_exhausted:
                 error = PluginError(
-                    f"the job was attempted {MOST_TRIES} times, and its server stopped each time",
+                    f"the job was attempted {MAX_TRIES} times, and its server stopped each time",
                     hint="see the log of the server",
                 )
                 conversation.abandon(error)

@@ -54,7 +54,7 @@ def _user_in(request: RouteRequest) -> str | None:
     return request.user
 
 
-_MOST_ROUTES = 1000
+_MAX_ROUTES = 1000
 _OPERATIONS = get_args(Operation)
 
 
@@ -151,9 +151,9 @@ def routes(request: RouteRequest, host: Host) -> RouteResponse:
             "name": full,
             **({"parameters": dict(each.parameters)} if model else {}),
         }
-        for name, full, each in found[:_MOST_ROUTES]
+        for name, full, each in found[:_MAX_ROUTES]
     ]
-    return json_response({"data": rows, "more": len(found) > _MOST_ROUTES})
+    return json_response({"data": rows, "more": len(found) > _MAX_ROUTES})
 
 
 def _all_routes(host: Host) -> Iterator[tuple[str, str, Candidate]]:

@@ -25,10 +25,10 @@ from genai_host.api import RouteRequest, RouteResponse, json_response
 from genai_host.errors import ValidationError
 from genai_host.host import Host
 
-MOST_TEXTS = 200
+MAX_TEXTS = 200
 """Maximum number of texts in one request."""
 
-MOST_LETTERS = 100_000
+MAX_LETTERS = 100_000
 """Maximum total number of characters rendered per request. Further texts are not rendered."""
 
 Node = Any
@@ -38,13 +38,13 @@ _BLOCKS = frozenset(("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", 
 _IN_LINES = frozenset(("em", "strong", "s", "a"))
 _OF_TABLES = frozenset(("table", "thead", "tbody", "tr", "th", "td"))
 _TAGS = _BLOCKS | _IN_LINES | _OF_TABLES
-_MOST_NESTED = 60  # nesting of blocks, and of inline elements in each
+_MAX_NESTED = 60  # nesting of blocks, and of inline elements in each
 _ABOVE = 2  # levels of headings used by the page itself
 _DEEPEST = 6
 _SCHEMES = frozenset({"http", "https", "mailto"})
 _ALIGNED = MappingProxyType({"text-align:center": "center", "text-align:right": "right"})
-_LONGEST_FORMULA = 3_000  # characters
-_MOST_LINES = 50  # maximum number of lines of a formula
+_MAX_FORMULA = 3_000  # characters
+_MAX_LINES = 50  # maximum number of lines of a formula
 _CLOSING = MappingProxyType({"\\(": "\\)", "\\[": "\\]", "$$": "$$"})
 _OPENING_BLOCKS = frozenset(("\\[", "$$"))
 _LANGUAGE = re.compile(r"[A-Za-z0-9+#._-]{1,30}")
@@ -54,9 +54,9 @@ def render(request: RouteRequest, host: Host) -> RouteResponse:
     """Render texts. Raises `ValidationError`."""
     given = request.json()
     texts = given.get("texts") if isinstance(given, dict) else None
-    if not isinstance(texts, list) or len(texts) > MOST_TEXTS:
+    if not isinstance(texts, list) or len(texts) > MAX_TEXTS:
         raise ValidationError(
-            f"`texts` must be a list of at most {MOST_TEXTS} texts", path="$.texts"
+            f"`texts` must be a list of at most {MAX_TEXTS} texts", path="$.texts"
         )
     for number, text in enumerate(texts):
         if not isinstance(text, str):
@@ -67,7 +67,7 @@ def render(request: RouteRequest, host: Host) -> RouteResponse:
 def trees(texts: Sequence[str]) -> list[list[Node]]:
     """Render each text as nodes."""
     made: list[list[Node]] = []
-    left = MOST_LETTERS
+    left = MAX_LETTERS
     for text in texts:
         if len(text) > left:
             made.append([["pre", {}, [text]]])
@@ -97,7 +97,7 @@ def _formula(state: StateInline, silent: bool) -> bool:
     closing = _CLOSING.get(state.src[state.pos : state.pos + 2])
     if closing is None:
         return False
-    end = state.src.find(closing, state.pos + 3, min(state.posMax, state.pos + _LONGEST_FORMULA))
+    end = state.src.find(closing, state.pos + 3, min(state.posMax, state.pos + _MAX_FORMULA))
     if end < 0:
         return False
     if not silent:
@@ -112,11 +112,11 @@ def _formula_block(state: StateBlock, start: int, end: int, silent: bool) -> boo
     opening = state.src[begin : begin + 2]
     if opening not in _OPENING_BLOCKS or state.is_code_block(start):
         return False
-    close = state.src.find(_CLOSING[opening], begin + 2, begin + _LONGEST_FORMULA)
+    close = state.src.find(_CLOSING[opening], begin + 2, begin + _MAX_FORMULA)
     last = start
     while close > state.eMarks[last]:
         last += 1
-        if last >= min(end, start + _MOST_LINES) or state.isEmpty(last):
+        if last >= min(end, start + _MAX_LINES) or state.isEmpty(last):
             return False
     if close < 0 or state.src[close + 2 : state.eMarks[last]].strip():
         return False
@@ -142,7 +142,7 @@ class _Builder:
         within = [top]
         for token in tokens:
             if token.nesting == 1:
-                node = self._element(token) if len(within) < _MOST_NESTED else None
+                node = self._element(token) if len(within) < _MAX_NESTED else None
                 if node is not None:
                     within[-1].append(node)
                 # without an element, its content is added to the parent

@@ -83,8 +83,8 @@ _Encoded = tuple[Literal[b"", b"user", b"assistant"], bytes]
 BETA = "anthropic-beta"
 """Header with the beta features that a request uses."""
 
-_LEAST_BUDGET = 1024
-_MOST_MARKS = 4
+_MIN_BUDGET = 1024
+_MAX_MARKS = 4
 _ID = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
 _TEXT_TYPES = ("text/", "application/json", "application/xml")
 
@@ -296,7 +296,7 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
         "thinking_budget": parameter(
             "integer",
             "maximum reasoning tokens, unless the model decides itself",
-            minimum=_LEAST_BUDGET,
+            minimum=_MIN_BUDGET,
         ),
         "thinking_display": parameter(
             "string", "whether to return the model's reasoning", enum=["summarized", "omitted"]
@@ -428,7 +428,7 @@ def _budget(call: ChatCall) -> int | None:
         return None
     if not any(name.startswith("interleaved-thinking") for name in given.get("betas", ())):
         budget = min(budget, given.get("max_tokens", budget + 1) - 1)
-    return 0 if budget < _LEAST_BUDGET or _began_without_thoughts(call.messages) else budget
+    return 0 if budget < _MIN_BUDGET or _began_without_thoughts(call.messages) else budget
 
 
 def _began_without_thoughts(messages: Sequence[Message]) -> bool:
@@ -477,7 +477,7 @@ def _has_room_for_mark(call: ChatCall, lifetime: str, cache: str) -> bool:
     extras = [tool.extra for tool in call.tools]
     extras += [part.extra for message in call.messages for part in message.content]
     marks = sum(MARK in extra.get(NAME, {}) for extra in extras if extra is not None)
-    return not marks or (cache == "request" and marks < _MOST_MARKS and lifetime == "5m")
+    return not marks or (cache == "request" and marks < _MAX_MARKS and lifetime == "5m")
 
 
 _COUNTED = (

@@ -134,7 +134,7 @@ def no_batches(request: RouteRequest, host: Host) -> RouteResponse:
     )
 
 
-_PAGE, _MOST = 20, 1000
+_PAGE, _MAX = 20, 1000
 _UNKNOWN = "1970-01-01T00:00:00Z"  # no provider reports when a model was created
 _CAPABILITIES: Mapping[str, str] = {
     "image_input": "images",
@@ -149,7 +149,7 @@ def listed(request: RouteRequest, host: Host) -> RouteResponse:
     """List a page of models: `limit`, and `after_id` or `before_id`."""
     found = [each for each in served_models(host) if each.operation == "chat"]
     names = [each.name for each in found]
-    limit = number_in(request.query, "limit", _PAGE, _MOST)
+    limit = number_in(request.query, "limit", _PAGE, _MAX)
     after, before = request.query.get("after_id"), request.query.get("before_id")
     if after and before:
         raise ValidationError("after_id and before_id cannot be combined", path="?after_id")

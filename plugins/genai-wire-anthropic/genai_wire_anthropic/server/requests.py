@@ -34,7 +34,7 @@ from genai_wire_anthropic.server.conversation import NEUTRAL, longest, messages_
 
 _BUDGET, _DISPLAY, _EFFORT = "thinking_budget", "thinking_display", "reasoning_effort"
 _NO_EFFORT = "none"
-_USUAL_EFFORT = "high"  # Anthropic's default
+_DEFAULT_EFFORT = "high"  # Anthropic's default
 _ON = ("enabled", "adaptive")
 _OFF = ("disabled", "between_tools")
 _IN_THINKING = ("block_binding", "budget_tokens", "display")
@@ -85,8 +85,8 @@ def _on(given: JsonReader, kind: str, effort: str, taken: Mapping[str, Any]) -> 
         raise ValidationError("this field is required", path=given.at("budget_tokens"))
     if budget is not None and _BUDGET in taken:
         return {**found, _BUDGET: budget}
-    if not effort and _can_be(_USUAL_EFFORT, taken):
-        found[_EFFORT] = _USUAL_EFFORT
+    if not effort and _can_be(_DEFAULT_EFFORT, taken):
+        found[_EFFORT] = _DEFAULT_EFFORT
     return found
 
 
@@ -178,7 +178,7 @@ _NEUTRAL = (
 )  # fmt: skip
 """Fields that do not change an answer."""
 _CONTEXT, _CLEARS_THOUGHTS = "context_management", "clear_thinking_"
-_USUAL_TIERS = ("auto", "standard_only")
+_DEFAULT_TIERS = ("auto", "standard_only")
 _READ = ("model", "stream")
 """Fields that are read elsewhere."""
 
@@ -188,7 +188,7 @@ _Taken = Callable[[], Mapping[str, Any]]
 """Returns the parameters of the model. They are determined only if needed, because this takes
 time."""
 
-_USUAL = 1  # default of temperature and top_p
+_DEFAULT = 1  # default of temperature and top_p
 _OPTIONAL = (_BUDGET, _DISPLAY, _EFFORT, "prompt_cache")
 """Parameters without which a model answers, too."""
 
@@ -230,7 +230,7 @@ def read(body: JsonReader, host: Host, betas: str = "") -> ChatRequest:
         optional["betas"] = place
     elif place:
         body.dropped.append(place)
-    usual = {name for name in ("temperature", "top_p") if parameters[name] == _USUAL}
+    usual = {name for name in ("temperature", "top_p") if parameters[name] == _DEFAULT}
     schema, further = _schema(body), _others(body, taken)
     optional |= {name: body.at(name) for name in further.keys() - {EXTRA_BODY}}
     body.dropped.parameters(optional | dict.fromkeys(usual, ""))
@@ -252,7 +252,7 @@ def read(body: JsonReader, host: Host, betas: str = "") -> ChatRequest:
 def _unless_usual(body: JsonReader, name: str, taken: _Taken) -> int | float | None:
     """A parameter; None if the model does not have it and the value is the default."""
     value = body.number(name)
-    return None if value == _USUAL and name not in taken() else value
+    return None if value == _DEFAULT and name not in taken() else value
 
 
 def _cache(
@@ -295,7 +295,7 @@ def _others(body: JsonReader, taken: _Taken) -> dict[str, Any]:
     this format."""
     body.refuse(*_REFUSED)
     body.read.update(_READ)
-    if body.value.get("service_tier") in _USUAL_TIERS:
+    if body.value.get("service_tier") in _DEFAULT_TIERS:
         body.raw("service_tier")
     found: dict[str, Any] = {}
     for name, _ in body.names():

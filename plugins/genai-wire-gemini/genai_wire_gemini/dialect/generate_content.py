@@ -83,7 +83,7 @@ _CONFIGURED: Mapping[str, str] = {
     "frequency_penalty": "frequencyPenalty",
 }
 _MODES: Mapping[str, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
-_MOST_STOPS = 5
+_MAX_STOPS = 5
 _THRESHOLD: Mapping[str, Any] = {
     "enum": [
         "BLOCK_LOW_AND_ABOVE", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_ONLY_HIGH", "BLOCK_NONE", "OFF",
@@ -104,7 +104,7 @@ class GenerateContent(WithErrors, Dialect[ChatCall, Completion]):
     )
     capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
     parameters = {
-        **standard_parameters(*_CONFIGURED, stop={"maxItems": _MOST_STOPS}),
+        **standard_parameters(*_CONFIGURED, stop={"maxItems": _MAX_STOPS}),
         "reasoning_effort": parameter(
             "string", "reasoning effort", enum=["minimal", "low", "medium", "high", "xhigh"]
         ),
@@ -253,7 +253,7 @@ class EmbedContent(WithErrors, Dialect[EmbedCall, Embeddings]):
         "title": parameter("string", "title of the document"),
     }  # fmt: skip
     variant = {"purpose": True, "nested": False}
-    most_texts = 100
+    max_texts = 100
 
     def prepare_request(self, call: EmbedCall) -> ProviderRequest:
         variant = {**self.variant, **call.variant}

@@ -54,7 +54,7 @@ from genai_wire_gemini.server.replies import ContentWriter, error_event
 from genai_wire_gemini.server.requests import chosen, configured, safety, tools_in, used_parameters
 
 _PREFIX = "models/"
-_MOST = 100
+_MAX = 100
 """Maximum number of texts per request, as at Google's service."""
 
 _TASKS = (
@@ -89,9 +89,9 @@ def batch_embed_contents(model: str, request: RouteRequest, host: Host) -> Route
     wanted = [_wanted(each) for each in body.objects("requests")]
     body.raw("model")
     body.drop_others()
-    if not 0 < len(wanted) <= _MOST:
+    if not 0 < len(wanted) <= _MAX:
         raise ValidationError(
-            f"the number of requests must be from 1 to {_MOST}, not {len(wanted)}",
+            f"the number of requests must be from 1 to {_MAX}, not {len(wanted)}",
             path=body.at("requests"),
         )
     vectors, usage = _embedded(wanted, model, request, host)
@@ -145,7 +145,7 @@ _METHODS_OF_MODELS: Mapping[Operation, list[str]] = {
     "chat": ["generateContent", "streamGenerateContent", "countTokens"],
     "embed": ["embedContent", "batchEmbedContents"],
 }
-_USUAL_SIZE, _MOST_MODELS = 50, 1000
+_DEFAULT_SIZE, _MAX_MODELS = 50, 1000
 _OTHER_COLLECTIONS = frozenset(
     {"batches", "cachedContents", "corpora", "fileSearchStores", "files", "operations",
      "tunedModels"}
@@ -156,7 +156,7 @@ _OTHER_COLLECTIONS = frozenset(
 
 def listed(request: RouteRequest, host: Host) -> RouteResponse:
     """List a page of models: `pageSize`, and `pageToken` for its start."""
-    size = min(_number(request, "pageSize") or _USUAL_SIZE, _MOST_MODELS)
+    size = min(_number(request, "pageSize") or _DEFAULT_SIZE, _MAX_MODELS)
     at = _number(request, "pageToken")
     found = [each for each in served_models(host) if each.operation in _METHODS_OF_MODELS]
     page: dict[str, Any] = {"models": [_wire(each) for each in found[at : at + size]]}

@@ -60,7 +60,7 @@ from genai_wire_ollama.server.requests import (
     tools_in,
 )
 
-_MOST = 2048
+_MAX = 2048
 """Maximum number of texts per request, similar to that of services."""
 
 
@@ -69,8 +69,8 @@ def embed(request: RouteRequest, host: Host) -> RouteResponse:
     sent, model = model_in(body)
     given = body.raw("input")
     texts = [given] if isinstance(given, str) else [*body.texts("input")]
-    if len(texts) > _MOST:
-        raise ValidationError(f"the number of texts must be at most {_MOST}", path=body.at("input"))
+    if len(texts) > _MAX:
+        raise ValidationError(f"the number of texts must be at most {_MAX}", path=body.at("input"))
     found = _embedded(texts, body, model, request, host)
     return json_response(
         {

@@ -39,13 +39,13 @@ from genai_host.serving import (
 )
 from genai_wire_ollama.dialect.operations import NAME
 
-_USUAL_TAG = ":latest"
+_DEFAULT_TAG = ":latest"
 
 
 def model_in(body: JsonReader) -> tuple[str, str]:
     """Return the name as sent and the model name without tag. Raises `ValidationError`."""
     sent = body.text("model") or body.text("name")
-    name = sent.removesuffix(_USUAL_TAG)
+    name = sent.removesuffix(_DEFAULT_TAG)
     if not name:
         raise ValidationError("model is required", path=body.at("model"))
     return sent, name

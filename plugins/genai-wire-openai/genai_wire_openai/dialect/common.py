@@ -263,7 +263,7 @@ PARAMETERS: Mapping[str, Any] = {
 
 TOOL_NAMES = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
-USUAL_TIERS = ("auto", "default")
+DEFAULT_TIERS = ("auto", "default")
 """Values of `service_tier` at which the list price applies."""
 
 _NO_STATUS = 500
@@ -323,20 +323,20 @@ def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError |
 
 FORMAT = "openai"
 """Name of the format of errors; see `ProviderError.extra`."""
-_LONGEST = 200
-_LARGEST = 4000  # bytes
+_MAX_LENGTH = 200
+_MAX_SIZE = 4000  # bytes
 
 
 def _fields_of(error: Mapping[str, Any]) -> dict[str, Any]:
     """The short fields of an error for clients of the format; `innererror` is that of Azure."""
     texts = {name: error.get(name) for name in ("type", "param", "code")}
     fields: dict[str, Any] = {
-        name: one_line(text)[:_LONGEST]
+        name: one_line(text)[:_MAX_LENGTH]
         for name, text in texts.items()
         if text and isinstance(text, str) and text != "error"  # the type of an event
     }
     inner = error.get("innererror")
-    if isinstance(inner, dict) and not is_deep(inner) and len(write_json(inner)) <= _LARGEST:
+    if isinstance(inner, dict) and not is_deep(inner) and len(write_json(inner)) <= _MAX_SIZE:
         fields["innererror"] = inner
     return fields
 

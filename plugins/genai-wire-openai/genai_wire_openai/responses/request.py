@@ -16,7 +16,7 @@ from attrs import frozen
 from genai_host.api import EXTRA_BODY, DroppedFields
 from genai_host.errors import ValidationError
 from genai_host.serving import check_schema
-from genai_wire_openai.dialect.common import USUAL_TIERS, named_schema
+from genai_wire_openai.dialect.common import DEFAULT_TIERS, named_schema
 from genai_wire_openai.dialect.response_replies import NAME
 from genai_wire_openai.responses.fields import (
     Fields,
@@ -142,7 +142,7 @@ def read_request(
         **{name: value or None for name, value in penalties.items()},
     }
     given.read.update(given.value.keys() - _NEUTRAL - {*_left_out(given)})
-    if given.value.get("service_tier") in USUAL_TIERS:
+    if given.value.get("service_tier") in DEFAULT_TIERS:
         given.raw("service_tier")
     stream = bool(given.flag("stream"))
     options = given.object("stream_options")

@@ -111,7 +111,7 @@ _HEAD = "(conversation)"
 """Id of the document of the conversation itself. No item can have it."""
 
 _ALL = 2**31 - 1
-_MOST = 20  # maximum number of items in one request
+_MAX = 20  # maximum number of items in one request
 _TRIES = 20
 
 Head = Mapping[str, Any]
@@ -120,8 +120,8 @@ Head = Mapping[str, Any]
 def read_new_items(given: Fields, unseal: Unseal) -> list[Item]:
     """Read the items that a client adds. Raises `ValidationError`."""
     path = given.at("items")
-    if len(given.values("items")) > _MOST:
-        raise ValidationError(f"at most {_MOST} items can be added per request", path=path)
+    if len(given.values("items")) > _MAX:
+        raise ValidationError(f"at most {_MAX} items can be added per request", path=path)
     items = read_items(given, "items", unseal)
     for at, item in enumerate(items):
         if item["type"] == "item_reference":
@@ -328,7 +328,7 @@ def _added(
     return {**head, "count": count}, list(added.values())
 
 
-_MOST_READ = 1000  # maximum number of reasoning items that are looked up for one request
+_MAX_READ = 1000  # maximum number of reasoning items that are looked up for one request
 
 
 def _lacks_data(item: Item) -> bool:
@@ -379,7 +379,7 @@ class PreviousItems:
         Stored reasoning has its opaque data again, which clients seldom send back. Raises
         `NotFound` if an item does not exist."""
         known: dict[str, Item] = {}
-        thoughts = [each["id"] for each in items if _lacks_data(each)][-_MOST_READ:]
+        thoughts = [each["id"] for each in items if _lacks_data(each)][-_MAX_READ:]
         if thoughts or any(item["type"] == "item_reference" for item in items):
             known = {item["id"]: item for item in before}
         find = cache(partial(self._of_response, user))

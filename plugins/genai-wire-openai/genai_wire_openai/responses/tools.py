@@ -27,7 +27,7 @@ from attrs import evolve, frozen
 
 from genai_host.api import ToolCall, ToolSchema, VendorTool, extra_of, merged_extra
 from genai_host.errors import NoRoute, ValidationError
-from genai_host.serving import CHOICES, MOST_TOOLS, each_once, offered_tool, vendor_tool
+from genai_host.serving import CHOICES, MAX_TOOLS, each_once, offered_tool, vendor_tool
 from genai_wire_openai.dialect.response_replies import NAME
 from genai_wire_openai.responses.fields import Fields, MissingParameter, UnsupportedParameter
 from genai_wire_openai.shared import INPUT, PARAMETERS, arguments_text, input_of, with_grammar
@@ -47,7 +47,7 @@ _OF_SERVICE = re.compile(
     r"image_generation|(?P<web_search>web_search(?:_preview)?(?:_\d{4}_\d\d_\d\d)?)"
 )
 """Types of tools that OpenAI runs, with their kinds."""
-_LONGEST_NAME = 64
+_MAX_NAME = 64
 _SEARCH = "tool_search"
 
 
@@ -97,10 +97,10 @@ def function_name(name: str, namespace: str = "") -> str:
     if not namespace:
         return name
     whole = f"{namespace}__{name}"
-    if len(whole) <= _LONGEST_NAME:
+    if len(whole) <= _MAX_NAME:
         return whole
     mark = hashlib.sha256(whole.encode()).hexdigest()[:8]
-    return f"{whole[: _LONGEST_NAME - 9]}_{mark}"
+    return f"{whole[: _MAX_NAME - 9]}_{mark}"
 
 
 def call_of(item: Item, read: Callable[..., ToolCall]) -> ToolCall | None:
@@ -148,10 +148,10 @@ def read_tools(request: Fields, input: Sequence[Item] = (), previous: Sequence[I
     own = chain.from_iterable(_functions(tool, path) for tool, path in read)
     further = _new(_in_items(input, request.at("input")), client_tools)
     schemas = each_once(_checked(chain(own, further), client_tools), path)
-    if len(schemas) + len(of_service) > MOST_TOOLS:
-        raise ValidationError(f"there are more than {MOST_TOOLS} tools", path=path)
+    if len(schemas) + len(of_service) > MAX_TOOLS:
+        raise ValidationError(f"there are more than {MAX_TOOLS} tools", path=path)
     for function in _new(_in_items(previous, path), client_tools):
-        if len(client_tools) + len(of_service) == MOST_TOOLS:
+        if len(client_tools) + len(of_service) == MAX_TOOLS:
             break
         client_tools[function.tool.function] = function.tool
         schemas.append(function.schema)

@@ -25,8 +25,8 @@ from genai_wire_openai.server.objects import Missing, Object, ObjectStore, new_i
 if TYPE_CHECKING:
     from genai_host.api import DocumentCollection, HostServices
 
-_MOST_FIELDS = 100
-_LONGEST_FIELD = 64 * 1024
+_MAX_FIELDS = 100
+_MAX_FIELD = 64 * 1024
 _FILE_NAME = re.compile(
     rb"\"(?:[^\"\\]|\\.?)*\"?"  # may have what resembles the parameter; the end of the text ends it
     rb"|;\s*filename\*\s*=\s*(?P<charset>[\w-]*)'[^';]*'(?P<name>[^;\s]*)",
@@ -142,7 +142,7 @@ class Upload:
             self._files.append((self._file_name, content))
             return
         count = sum(map(len, self.lists.values()))
-        if count == _MOST_FIELDS or len(content) > _LONGEST_FIELD:
+        if count == _MAX_FIELDS or len(content) > _MAX_FIELD:
             raise ValidationError("the form has too many fields, or a field is too long", path="$")
         self.lists.setdefault(self._name, []).append(_text(content))
 
@@ -177,7 +177,7 @@ def read_upload(request: RouteRequest) -> Upload:
     return Upload(kind, request.body)
 
 
-_SHORTEST_LIFE, _LONGEST_LIFE = 3600, 30 * 24 * 3600  # seconds
+_MIN_LIFE, _MAX_LIFE = 3600, 30 * 24 * 3600  # seconds
 _EXPIRY = "expires_after"
 
 
@@ -187,7 +187,7 @@ def expiry_in(given: JsonReader | None) -> int | None:
         return None
     if given.choice("anchor", ("created_at",)) == "":
         raise ValidationError("anchor is missing", path=given.at("anchor"))
-    seconds = given.whole("seconds", _SHORTEST_LIFE, _LONGEST_LIFE)
+    seconds = given.whole("seconds", _MIN_LIFE, _MAX_LIFE)
     if seconds is None:
         raise ValidationError("seconds is missing", path=given.at("seconds"))
     return seconds
@@ -200,10 +200,10 @@ def _expiry_of(fields: Mapping[str, str]) -> int | None:
     return expiry_in(JsonReader(given, f"$.{_EXPIRY}") if is_given else None)
 
 
-MOST_BYTES = 128 * 2**20
+MAX_BYTES = 128 * 2**20
 _PURPOSES = ("assistants", "batch", "fine-tune", "vision", "user_data", "evals")
 _SHOWN_AS = {"evals": "user_data"}
-_MOST_LISTED = 10_000
+_MAX_LISTED = 10_000
 _PAGE_SIZE = 1000
 _DELETIONS = "assistants/file deletions"
 
@@ -236,7 +236,7 @@ class Files:
         where = {"purpose": purpose} if purpose else None
         shelf = self._shelf(request.user)
         return json_response(
-            shelf.page(request.query, where=where, most=_MOST_LISTED, usual=_MOST_LISTED)
+            shelf.page(request.query, where=where, most=_MAX_LISTED, usual=_MAX_LISTED)
         )
 
     def content(self, request: RouteRequest) -> RouteResponse:

@@ -45,7 +45,7 @@ from genai_host.serving import (
     whole,
     with_model,
 )
-from genai_wire_openai.dialect.common import USUAL_TIERS, named_schema
+from genai_wire_openai.dialect.common import DEFAULT_TIERS, named_schema
 from genai_wire_openai.server.replies import DIALECT, CompletionWriter, error_event
 from genai_wire_openai.server.requests import chosen, messages_in, tools_in, web_search_in
 from genai_wire_openai.shared import custom_names_in, drop_unsent
@@ -255,7 +255,7 @@ def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
     at_once = body.flag("parallel_tool_calls")
     if body.raw("functions"):
         at_once = False  # the answer has one call
-    if body.value.get("service_tier") in USUAL_TIERS:
+    if body.value.get("service_tier") in DEFAULT_TIERS:
         body.raw("service_tier")
     others = [name for name, _ in body.names() if name not in body.read]
     if others or effort or at_once is not None:

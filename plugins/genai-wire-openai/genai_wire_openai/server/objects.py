@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Object = Mapping[str, Any]
 T = TypeVar("T")
 
-_USUAL, _MOST = 20, 100
+_DEFAULT_LIMIT, _MAX_LIMIT = 20, 100
 _PAGE_SIZE = 100
 _LIFE = 24 * 3600  # seconds
 _SWEPT = 2
@@ -224,8 +224,8 @@ class ObjectStore:
         query: Mapping[str, str],
         show: Callable[[Object], Object] = shown,
         where: Object | None = None,
-        most: int = _MOST,
-        usual: int = _USUAL,
+        most: int = _MAX_LIMIT,
+        usual: int = _DEFAULT_LIMIT,
     ) -> dict[str, Any]:
         """Return a page of the list, as the API has it.
 
@@ -272,7 +272,9 @@ class ObjectStore:
         return Missing(f"No {self._kind} found with id '{id[:64]}'.")
 
 
-def read_page(query: Mapping[str, str], most: int = _MOST, usual: int = _USUAL) -> tuple[int, bool]:
+def read_page(
+    query: Mapping[str, str], most: int = _MAX_LIMIT, usual: int = _DEFAULT_LIMIT
+) -> tuple[int, bool]:
     """Return `limit` of a query of a list, and whether the newest object comes first, as `order`
     says. Raises `ValidationError`."""
     limit = number_in(query, "limit", usual, most, "$.limit")

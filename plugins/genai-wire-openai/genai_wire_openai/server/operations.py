@@ -63,7 +63,7 @@ _OF_CHATS = (
     *("messages", "tools", "tool_choice", "functions", "function_call", "parallel_tool_calls"),
     *("response_format", "top_logprobs"),
 )
-_MOST_PROMPTS = 32  # each is a call of a chat model
+_MAX_PROMPTS = 32  # each is a call of a chat model
 _ANSWERS = {"n": 1, "best_of": 1, "echo": False, "logit_bias": {}, "logprobs": None}
 """Fields that change an answer, with the value at which each has no effect."""
 
@@ -134,8 +134,8 @@ def _by_chat(
     texts = [each for each in prompts if isinstance(each, str)]
     if len(texts) < len(prompts):
         raise ValidationError("tokens are not supported: send text", path=body.at("prompt"))
-    if len(texts) > _MOST_PROMPTS:
-        message = f"the number of prompts must be from 1 to {_MOST_PROMPTS}"
+    if len(texts) > _MAX_PROMPTS:
+        message = f"the number of prompts must be from 1 to {_MAX_PROMPTS}"
         raise ValidationError(message, path=body.at("prompt"))
     is_streamed, is_repeated = bool(body.flag("stream")), bool(body.flag("echo"))
     if is_streamed and len(texts) > 1:
@@ -288,7 +288,7 @@ def _number(name: str, text: str) -> float:
         raise ValidationError("must be a number", path=f"$.{name}") from error
 
 
-_MOST = 2048  # maximum number of texts per request
+_MAX = 2048  # maximum number of texts per request
 _IS_BIG_ENDIAN = array("H", [1]).tobytes() == b"\x00\x01"
 
 
@@ -328,9 +328,9 @@ def embed(request: RouteRequest, host: Host) -> RouteResponse:
 def _texts(body: JsonReader) -> Sequence[str | Sequence[int]]:
     """The texts to embed."""
     texts = texts_or_tokens(body, "input")
-    if not 0 < len(texts) <= _MOST:
+    if not 0 < len(texts) <= _MAX:
         raise ValidationError(
-            f"the number of texts must be from 1 to {_MOST}", path=body.at("input")
+            f"the number of texts must be from 1 to {_MAX}", path=body.at("input")
         )
     if not all(texts):
         raise ValidationError("texts must not be empty", path=body.at("input"))
@@ -353,7 +353,7 @@ _CATEGORIES = (
 """Categories of the format. Others reported by a service are added."""
 
 _LIKELY = 0.5
-_MOST_MODERATIONS = 32  # maximum number of texts per request; each is a call
+_MAX_MODERATIONS = 32  # maximum number of texts per request; each is a call
 
 
 def moderate(request: RouteRequest, host: Host) -> RouteResponse:
@@ -378,9 +378,9 @@ def _texts_to_moderate(body: JsonReader) -> Sequence[str]:
     if isinstance(given, str):
         return [given]
     values = body.values("input")
-    if not 0 < len(values) <= _MOST_MODERATIONS:
+    if not 0 < len(values) <= _MAX_MODERATIONS:
         raise ValidationError(
-            f"the number of texts must be from 1 to {_MOST_MODERATIONS}", path=body.at("input")
+            f"the number of texts must be from 1 to {_MAX_MODERATIONS}", path=body.at("input")
         )
     if all(isinstance(each, str) for each in values):
         return values
