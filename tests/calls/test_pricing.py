@@ -24,7 +24,7 @@ from genai_host.api import (
     Services,
 )
 from genai_host.calls.pricing import CallPricing
-from genai_host.calls.retry import drained
+from genai_host.calls.retry import RetryPolicy, drained
 from genai_host.calls.route import Route
 from genai_host.catalog.join import Candidate
 from genai_host.errors import GenaiError
@@ -77,6 +77,17 @@ def test_a_price_is_known_before_the_call(
     assert pricing.is_known(provider, parameters) is known
 
 
+PROMPT = Prompt([Message("user", "hi")])
+
+
+def plugin_of(provider: type[Provider]) -> InlinePlugin:
+    return InlinePlugin(
+        providers=[ProviderType("shop", NoSettings, provider)],
+        models=[Model("m", ["plain"])],
+        offerings=[Offering("m", "shop", "m-1")],
+    )
+
+
 class Reports:
     """Middleware that keeps the reports of calls."""
 
@@ -87,20 +98,31 @@ class Reports:
         self.reports.append(report)
 
     def leave(self, route: Route, error: GenaiError | None, report: CallRecord) -> None:
-        assert error is None
+        """Nothing."""
 
 
 def test_an_estimated_cost_is_not_reported(make_host: MakeHost) -> None:
-    plugin = InlinePlugin(
-        providers=[ProviderType("shop", NoSettings, Shop)],
-        models=[Model("m", ["plain"])],
-        offerings=[Offering("m", "shop", "m-1")],
-    )
-    host, middleware = make_host(plain=plugin, prices=PRICES), Reports()
+    host, middleware = make_host(plain=plugin_of(Shop), prices=PRICES), Reports()
     agent = host._routing.agent("main", "chat", "m", {}, None, (middleware,))
-    prompt = Prompt([Message("user", "hi")])
-    results = [drained(agent.stream(prompt, Cancellation(), stream=False)) for _ in range(2)]
+    results = [drained(agent.stream(PROMPT, Cancellation(), stream=False)) for _ in range(2)]
     assert [(each.usage.total, each.cost) for each in results] == [(4, 2.0), (0, None)]
     reported, estimated = middleware.reports
     assert (reported.estimated_usage.total, reported.estimated_cost) == (0, 2.0)
     assert estimated.estimated_cost == estimated.estimated_usage.total / 2 > 2
+
+
+@pytest.mark.parametrize(
+    ("status", "refused"), [(400, True), (500, True), (408, False), (499, False), (504, False)]
+)
+def test_a_refused_call_is_not_charged(make_host: MakeHost, status: int, refused: bool) -> None:
+    class Refusing(Shop):
+        def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
+            return ProviderReply(b"no", status)
+
+    host, middleware = make_host(plain=plugin_of(Refusing)), Reports()
+    host.retry_policy = RetryPolicy(max_attempts=1, max_total_attempts=1)
+    agent = host._routing.agent("main", "chat", "m", {}, None, (middleware,))
+    with pytest.raises(GenaiError):
+        drained(agent.stream(PROMPT, Cancellation(), stream=False))
+    [report] = middleware.reports
+    assert report.refused is refused

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from genai_host.api import Cancellation
 from genai_host.calls.raw_replies import RawReplies
-from genai_host.calls.redaction import redact
-from genai_host.errors import OutputValidationError, ServiceUnavailable
+from genai_host.calls.redaction import cause_of, redact
+from genai_host.errors import OutputValidationError, ProviderTimeout, ServiceUnavailable
 from genai_host_testing import ManualClock
 
 HEAD = "--- 2026-01-01T00:00:00+00:00 m@p "
@@ -104,3 +105,12 @@ def test_fields_of_the_error_of_a_service() -> None:
     error = ServiceUnavailable("no").with_extra("a", fields)
     redact(error, clean)
     assert error.extra == {"a": {"code": "x", "inner": {"***": ["the key ***", 1, None]}}}
+
+
+def test_the_error_of_a_cancellation_takes_precedence() -> None:
+    limits, error, late = Cancellation(), ServiceUnavailable("closed"), ProviderTimeout("late")
+    assert cause_of(error, limits) is error
+    limits.cancel(late)
+    assert cause_of(error, limits) == late
+    own = ProviderTimeout("own")
+    assert cause_of(own, limits) is own
