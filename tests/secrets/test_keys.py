@@ -82,7 +82,7 @@ class TestOrder:
         own = "the environment variable GENAI_HOST_PROVIDERS__USUAL__API_KEY"
         assert find(keys, "usual") == ("own", own)
         del environ["GENAI_HOST_PROVIDERS__USUAL__API_KEY"]
-        assert find(keys, "usual") == ("usual", "the environment variable USUAL_KEY")
+        assert find(keys, "usual") == ("usual", "the environment variable DEFAULT_KEY")
         assert find(keys) == ("ringed", "the keyring")
         del environ["DEFAULT_KEY"]
         assert find(keys, "usual") == ("ringed", "the keyring")
