@@ -71,7 +71,7 @@ def _task_of(given: Task | None) -> Task:
     return given or Task()
 
 
-@define(eq=False)
+@define(eq=False, repr=False, slots=False)
 class Batch:
     """A batch.
 
@@ -135,6 +135,7 @@ class Batch:
         found = survey(self._source)
         head = {"rows": found.digest, "task": self._task.to_json()}
         name = hashlib.sha256(write_json(head)).hexdigest()
+        self._must_be_new()
         journal_path, clock = self.journal_path, self._host.clock
         with BatchJournal(journal_path, head, clock, is_new=self._overwrite) as journal:
             if self._retry_failed:
@@ -156,6 +157,8 @@ class Batch:
                 raise ConfigurationError(
                     f"{path} would replace the input", hint="use another --output"
                 )
+
+    def _must_be_new(self) -> None:
         if self._output.exists() and not (self._overwrite or self.journal_path.exists()):
             raise ConfigurationError(
                 f"{self._output} already exists", hint="use another --output, or --overwrite"

@@ -190,7 +190,7 @@ class Added:
     reactions: tuple[Mapping[str, Any], ...] = ()
 
 
-@define(eq=False)
+@define(eq=False, repr=False, slots=False)
 class AgentLoop:
     """Loop of one turn.
 

@@ -82,7 +82,7 @@ def view(reaction: Mapping[str, Any], width: int) -> list[str]:
     """Return the lines of a reaction of `BUILT_IN`."""
     match reaction["type"]:
         case "confirmation":
-            options = [" ".join(f"- {each}".splitlines()) for each in _options(reaction["options"])]
+            options = [f"- {each}" for each in _options(reaction["options"])]
             lines = [*reaction["description"].split("\n"), *options]
         case "change-table-visualization-settings":
             lines = [f"show the columns: {', '.join(reaction['visible-columns'])}"]
@@ -90,8 +90,10 @@ def view(reaction: Mapping[str, Any], width: int) -> list[str]:
             body = reaction.get("body")
             more = [] if body is None else [_text(body)]
             lines = [" ".join(["call:", reaction["method"], reaction["url"], *more])]
-        case kind:
+        case "message" | "writeback" as kind:
             lines = _TEXTS[kind].format_map(reaction).split("\n")
+        case kind:
+            lines = [_TEXTS[kind].format_map(reaction)]
     return [each for line in lines for each in _folded(line, width)]
 
 

@@ -30,13 +30,26 @@ from genai_host.api import (
     Progress,
     Usage,
     check_numbers,
-    is_deep,
     read_settings,
 )
 from genai_host.errors import GenaiError, TurnPaused, ValidationError
 
 if TYPE_CHECKING:
     from genai_host.api import ConversationHandle, Event, HostServices, TurnLimits
+
+
+DEPTH = 100
+"""Maximum nesting depth of the JSON of a request, below the limit of any JSON parser."""
+
+
+def must_be_flat(body: Mapping[str, Any]) -> None:
+    """Raise `ValidationError`, with the field, for values nested deeper than `DEPTH`."""
+    for name, value in body.items():
+        level = [value]
+        for _ in range(DEPTH):
+            level = [item for each in level for item in _items(each)]
+        if level:
+            raise ValidationError(f"nested deeper than {DEPTH} levels", path=f"$.{name:.40}")
 
 
 def must_be_bounded(body: Mapping[str, Any], messages: int, characters: int) -> None:
@@ -96,6 +109,15 @@ def _length(value: Any) -> int:
         else:
             length += len(value if isinstance(value, str) else str(value))
     return length
+
+
+def _items(value: Any) -> Iterator[Any]:
+    """Yield the members of a value that can contain other values."""
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return
+    yield from (item for item in value if isinstance(item, (Mapping, list, tuple)))
 
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -164,7 +186,7 @@ def error_json(error: GenaiError) -> dict[str, Any]:
     return {**body, "hint": error.hint} if error.hint else body
 
 
-@frozen(eq=False)
+@define(eq=False, repr=False, slots=False)
 class StatelessAgent:
     """Answers requests. Thread-safe. Each request is a separate conversation that is not recorded.
 
@@ -187,9 +209,7 @@ class StatelessAgent:
         a body that exceeds the limits in the settings.
         """
         given = JsonReader(body, "$")
-        for name, value in body.items():
-            if is_deep(value):
-                raise ValidationError("the field is nested too deeply", path=f"$.{name:.40}")
+        must_be_flat(body)
         settings = read_settings(Settings, self._settings or {}, owner="agent")
         must_be_bounded(body, settings.history_messages, settings.characters)
         history = from_wire(given.values("history"), self._host.codec)
@@ -198,14 +218,8 @@ class StatelessAgent:
         is_silent = approvals and Envelope(history).pending and "message" not in given
         if not is_silent and not message.strip():
             raise ValidationError("the message must be a non-blank string", path="$.message")
-        return AgentRequest(
-            message,
-            _context(given),
-            history,
-            _session_id(given),
-            approvals,
-            self._alias(given.raw("model")),
-        )
+        context, model = _context(given), self._alias(given.raw("model"))
+        return AgentRequest(message, context, history, _session_id(given), approvals, model)
 
     def _alias(self, given: Any) -> str | None:
         """Validate a model name: front ends may only use aliases from the host's configuration."""

@@ -30,7 +30,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from attrs import asdict, evolve, field, fields, frozen
+from attrs import asdict, define, evolve, field, fields, frozen
 
 from genai_feature_research import Settings
 from genai_feature_research.memory import BATCH, MemoryAdditions, ResearchMemory
@@ -86,7 +86,7 @@ LoadEntries = Callable[[Sequence[str], str], Sequence[Mapping[str, Any]]]
 """Loads rows by entry ids; the second argument is the path of the ids in the request."""
 
 
-@frozen(eq=False)
+@define(eq=False, repr=False, slots=False)
 class AssistantRequest:
     """A validated request.
 

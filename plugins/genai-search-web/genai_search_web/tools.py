@@ -115,8 +115,8 @@ def search_apart(engine: str, asked: Mapping[str, Any], limits: CancelToken) -> 
 
 def search(engine: str, asked: Mapping[str, Any]) -> list[WebResult]:
     """Search with an engine in this process. Raises `GenaiError`: the search failed."""
-    found = import_module(f"genai_search_web.by_{engine}").search
     try:
+        found = import_module(f"genai_search_web.by_{engine}").search
         return [*islice(sound(found(asked)), asked["limit"])]
     except (GenaiError, MemoryError):
         raise

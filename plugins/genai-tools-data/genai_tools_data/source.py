@@ -417,4 +417,5 @@ def _stamp(path: Path) -> tuple[str, int, int, int]:
 def _tables(paths: Sequence[Path]) -> tuple[str, ...]:
     """Return a table name for each file, based on the file name and easy to write for a model."""
     plain = [re.sub(r"\W+", "_", path.stem).strip("_")[:60] or "data" for path in paths]
-    return distinct(f"t_{each}" if each.lower().startswith("sqlite_") else each for each in plain)
+    names = [f"t_{each}" if each.lower().startswith("sqlite_") else each for each in plain]
+    return distinct(names, key=str.lower)  # as `straße` and `strasse` are two tables

@@ -195,13 +195,13 @@ def test_changes_are_seen(look: Look, host: Host, monkeypatch: pytest.MonkeyPatc
 
 
 def test_files_are_tables(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ["a b.csv", "A-b.csv", "sqlite_x.csv", "øl.tsv", "!.csv"]
+    names = ["a b.csv", "A-b.csv", "sqlite_x.csv", "øl.tsv", "!.csv", "straße.csv", "strasse.csv"]
     for name in names:
         (tmp_path / name).write_text("a,b\n1,2\n")
     monkeypatch.setenv("GENAI_TOOLS_DATA", os.pathsep.join(str(tmp_path / each) for each in names))
     lines = host.call_tool("data__list_tables", {}).text.split("\n")
     assert [line.split(" | ")[0] for line in lines[1:-1]] == [
-        "A_b_2", "a_b", "data", "t_sqlite_x", "øl"
+        "A_b_2", "a_b", "data", "strasse", "straße", "t_sqlite_x", "øl"
     ]  # fmt: skip
 
 

@@ -114,7 +114,8 @@ class _Run(BackendRun):
         self._rounds = 0
         self._called: dict[str, ToolCall] = {}  # that were yielded when the run required them
         self._results: dict[str, ToolResult] = {}  # of functions, until their step is completed
-        self._returned: set[str] = set()  # ids of steps and messages
+        self._steps: set[str] = set()  # ids of those that were returned
+        self._messages: set[str] = set()
 
     def leave(self) -> None:
         if self.state and self.state.get("status") not in FINAL:
@@ -162,8 +163,8 @@ class _Run(BackendRun):
             id = string_in(each, "id")
             if not id:
                 raise malformed("a step has no id")
-            if each.get("status") == "completed" and id not in self._returned:
-                self._returned.add(id)
+            if each.get("status") == "completed" and id not in self._steps:
+                self._steps.add(id)
                 found.append(each)
         return sorted(
             found, key=lambda each: (each.get("type") != "tool_calls", count_in(each, "created_at"))
@@ -176,7 +177,9 @@ class _Run(BackendRun):
         for call in objects_in(object_in(step, "step_details"), "tool_calls"):
             kind = call.get("type")
             if kind == "code_interpreter":
-                yield self.message([read_code(object_in(call, "code_interpreter"))], id=id)
+                yield self.message(
+                    [read_code(object_in(call, "code_interpreter"), "input", _file_id)], id=id
+                )
             elif kind == "function":
                 yield from self._function_messages(call, id)
 
@@ -263,8 +266,8 @@ class AssistantsStreamedRun(_Run):
         if kind == "thread.message.delta":
             yield from self._of_pieces(string_in(data, "id"), object_in(data, "delta"))
         elif kind in ("thread.message.completed", "thread.message.incomplete"):
-            if string_in(data, "id") not in self._returned:
-                self._returned.add(string_in(data, "id"))
+            if string_in(data, "id") not in self._messages:
+                self._messages.add(string_in(data, "id"))
                 yield read_message(data, self.order.name)
         elif kind == "thread.run.step.delta":
             yield from self._of_program(string_in(data, "id"), object_in(data, "delta"))
@@ -363,3 +366,7 @@ class AssistantsBackend:
             if error.status != 404:
                 raise
             return id
+
+
+def _file_id(output: Mapping[str, Any]) -> str:
+    return string_in(object_in(output, "image"), "file_id")

@@ -9,7 +9,7 @@ Source: OpenAI's OpenAPI document 2.3.0: `CreateMessageRequest`, `MessageObject`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from attrs import field, frozen
@@ -236,17 +236,20 @@ def read_text(text: str, annotations: Iterable[Any]) -> Text:
     return AnnotatedText(text, read) if read else Text(text)
 
 
-def read_code(data: Mapping[str, Any]) -> Code:
-    """Return what the code interpreter ran, from the JSON of either API."""
+def read_code(
+    data: Mapping[str, Any], field: str, image: Callable[[Mapping[str, Any]], str]
+) -> Code:
+    """Return what the code interpreter ran.
+
+    Args:
+        data: JSON of one of the APIs.
+        field: Name of the field with the program.
+        image: Returns the id or the URL of an image among the outputs.
+    """
     outputs = [each for each in list_in(data, "outputs") if isinstance(each, Mapping)]
     logs = [string_in(each, "logs") for each in outputs if each.get("type") == "logs"]
-    images = [
-        string_in(each, "url") or string_in(object_in(each, "image"), "file_id")
-        for each in outputs
-        if each.get("type") == "image"
-    ]
-    code = string_in(data, "input") or string_in(data, "code")
-    return Code(code, "\n".join(logs), images)
+    images = [image(each) for each in outputs if each.get("type") == "image"]
+    return Code(string_in(data, field), "\n".join(logs), images)
 
 
 def _read_annotation(data: Any, whole: str) -> Annotation:

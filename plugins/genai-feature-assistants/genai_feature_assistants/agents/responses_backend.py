@@ -281,7 +281,7 @@ class _Run(BackendRun):
             yield self.asked(calls)
         for item in objects_in(self.state, "output"):
             if item.get("type") == "code_interpreter_call":
-                yield self.message([read_code(item)], id=string_in(item, "id"))
+                yield self.message([read_code(item, "code", _url)], id=string_in(item, "id"))
         for item in objects_in(self.state, "output"):
             if item.get("type") == "message":
                 parts = list(read_parts(item))
@@ -432,3 +432,7 @@ class ResponsesBackend:
     def run(self, order: RunOrder, pace: Pace, *, streamed: bool) -> Iterator[RunUpdate]:
         kind = ResponsesStreamedRun if streamed else WholeRun
         return kind(self._client, order, pace).execute()
+
+
+def _url(output: Mapping[str, Any]) -> str:
+    return string_in(output, "url")

@@ -132,9 +132,11 @@ def settled(
         "top_p": definition.top_p,
     }
     given = attrs.asdict(options, recurse=False, filter=lambda _, value: value is not None)
+    known = attrs.fields_dict(RunSettings)  # subclasses of the options may have further fields
     metadata = {**definition.metadata, **thread.metadata, **options.metadata}
+    values = {**inherited, **given, "metadata": checked_metadata(metadata, "the run")}
     return RunSettings(
-        **{**inherited, **given, "metadata": checked_metadata(metadata, "the run")},
+        **{name: value for name, value in values.items() if name in known},
         instructions=definition.instructions or "",
         code_interpreter_file_ids=files,
         vector_store_id=store,

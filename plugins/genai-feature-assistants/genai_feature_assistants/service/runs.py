@@ -175,7 +175,7 @@ class Runs:
         return json_response(self._states.shelf(user, thread).page(request.query, show))
 
     def update(self, request: RouteRequest) -> RouteResponse:
-        fields, run = metadata_change(request), self._get(request)
+        run, fields = self._get(request), metadata_change(request)
         shelf = self._states.shelf(request.user, run["thread_id"])
         return json_response(shown(shelf.update(run["id"], **fields)))
 

@@ -137,10 +137,10 @@ class Offer:
     def _call(
         self, tool: AvailableTool, arguments: Mapping[str, Any], limits: CancelToken
     ) -> Steps:
-        approved = tool.approval == "ask"
-        if approved and not (yield from self._is_allowed(tool.name, arguments)):
+        asks = tool.approval == "ask"
+        if asks and not (yield from self._is_allowed(tool.name, arguments)):
             return failed(f"the user did not approve the tool {tool.name}")
-        output = self._host.call_tool(tool.name, arguments, approved=approved, limits=limits)
+        output = self._host.call_tool(tool.name, arguments, approved=asks, limits=limits)
         return result_of_output(output)
 
     def _ask(
