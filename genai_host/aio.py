@@ -399,9 +399,10 @@ async def _awaited(work: Callable[[], T], cancel: Callable[[], None]) -> T:
     try:
         return await asyncio.shield(waiting)
     except asyncio.CancelledError:
+        cancel()
         while not waiting.done():  # a turn may not have begun when it is cancelled
-            cancel()
             await asyncio.wait([waiting], timeout=0.05)
+            cancel()
         if not waiting.cancelled():
             waiting.exception()  # retrieved: the caller gets `CancelledError`
         raise

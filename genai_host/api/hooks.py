@@ -232,7 +232,7 @@ def genai_on_call_start(
 def genai_call_headers(id: str, route: RouteInfo) -> Mapping[str, str]:
     """Headers to add to the request of a call that has started, for example `traceparent`.
 
-    Headers of the dialect take precedence. The arguments are those of `genai_on_call_start`.
+    Headers of the dialect take precedence. `id` and `route` are those of `genai_on_call_start`.
     """
 
 

@@ -61,7 +61,7 @@ _BEARER = "Authorization: Bearer {key}"
 _HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)  # RFC 9110, 5.6.2
 _MAX_ADDRESSES = 256
 _ABSENT = (None, 407, 502, 503, 504)  # no reply, or one of a proxy or gateway
-MIN_KEY = 8  # characters; shorter texts can occur in any reply
+MIN_KEY_LENGTH = 8  # characters; shorter texts can occur in any reply
 
 
 class HttpProvider(Provider):
@@ -331,7 +331,7 @@ def _without(key: Secret | None, reply: R) -> R:
 
 def _redacted(key: Secret | None, body: bytes) -> bytes:
     shown = _bytes_of(key)
-    return body if len(shown) < MIN_KEY else body.replace(shown, b"***")
+    return body if len(shown) < MIN_KEY_LENGTH else body.replace(shown, b"***")
 
 
 _LISTS = ("data", "models")

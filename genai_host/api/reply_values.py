@@ -284,17 +284,20 @@ def merge_consecutive(messages: Iterable[Message], *roles: str) -> list[Message]
 
 def with_tool_names(call: ChatCall) -> ChatCall:
     """The call in which results have the names of their tools, for formats that need them: of the
-    calls with their ids. A result without such a call stays without a name."""
+    calls with their ids before them, since some services use an id again. A result without such a
+    call stays without a name."""
     parts = (part for each in call.messages if each.role == "tool" for part in each.content)
     if all(part.name for part in parts if isinstance(part, ToolResult)):
         return call
-    names = {each.id: each.name for message in call.messages for each in message.tool_calls}
-    messages = [
-        evolve(message, content=[_named(part, names) for part in message.content])
-        if message.role == "tool"
-        else message
-        for message in call.messages
-    ]
+    names: dict[str, str] = {}
+    messages = []
+    for message in call.messages:
+        names.update((each.id, each.name) for each in message.tool_calls)
+        if message.role == "tool":
+            content = [_named(part, names) for part in message.content]
+            messages.append(evolve(message, content=content))
+        else:
+            messages.append(message)
     return evolve(call, messages=messages)
 
 

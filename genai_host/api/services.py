@@ -178,7 +178,8 @@ class HostServices(Protocol):
         owner: str | None = None,
         id: str = "",
     ) -> ConversationHandle:
-        """Open a conversation, as `Host.open`."""
+        """Open a conversation, as `Host.open`, with these arguments only. `record` is whether the
+        store keeps the event log; without it, only this object can resume a paused turn."""
 
     def conversation(self, id: str, *, owner: str | None = None) -> ConversationHandle:
         """Open a stored conversation, as of its last entry, as `Host.conversation`."""
@@ -218,7 +219,8 @@ class HostServices(Protocol):
         """Compute embedding vectors, one per text, in order, as `Host.embed`."""
 
     def explain(self, model: str | None) -> Sequence[RouteCandidate]:
-        """The routes for a model, best first, as `Host.explain`."""
+        """The routes for a model, best first, including those that cannot run, as
+        `Host.explain`. Raises `NoRoute`: the model is unknown."""
 
 
 class CommandState(Protocol):

@@ -178,7 +178,7 @@ def _typed_before() -> History:
     return FileHistory(file)
 
 
-@define(eq=False, slots=False)
+@define(eq=False, repr=False, slots=False)
 class Chat:
     """Processes the user's input: commands, which begin with a slash, and messages.
 

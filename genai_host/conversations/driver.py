@@ -77,7 +77,7 @@ _COMPOSITE = (All, AllSettled, CallTools)
 """Steps whose results consist of the results of other steps, which are recorded themselves."""
 
 
-@define(eq=False, slots=False)
+@define(eq=False, repr=False, slots=False)
 class Driver:
     """Runs one turn of one feature.
 

@@ -34,7 +34,7 @@ from genai_host.tools.toolbox import Toolbox
 from genai_host.util.text import describe_exception
 
 
-@define(eq=False, slots=False)
+@define(eq=False, repr=False, slots=False)
 class TurnRunner:
     """Runs the turns of a conversation, one at a time, and records their ends. `cancel` and `close`
     can be called from any thread.

@@ -31,7 +31,7 @@ from genai_host.api import (
     StreamParser,
 )
 from genai_host.api.cancellation import Cancellation
-from genai_host.api.http_provider import MIN_KEY
+from genai_host.api.http_provider import MIN_KEY_LENGTH
 from genai_host.api.json_text import write_json
 from genai_host.api.settings import Setting, describe, read_settings
 from genai_host.config import InstanceConfig
@@ -348,7 +348,7 @@ class ProviderInstance:
         if found is None or found.secret is None:
             return None
         key = found.secret.reveal().strip()
-        if len(key) >= MIN_KEY:
+        if len(key) >= MIN_KEY_LENGTH:
             self._revealed.add(key)
         return found.secret
 

@@ -238,7 +238,7 @@ def streamed(
     answering: CompletionStream,
     write: Callable[[CompletionStream], Iterator[bytes]],
     kind: str = "text/event-stream",
-    silence: bytes = COMMENT,
+    keepalive: bytes = COMMENT,
 ) -> RouteResponse:
     """A reply whose body is written while the answer is generated.
 
@@ -246,12 +246,16 @@ def streamed(
         answering: The answer; it begins within `RouteResponse.begin`.
         write: Yields the bytes of the answer, including an error.
         kind: Media type.
-        silence: Keep-alive data; see `RouteResponse`.
+        keepalive: Keep-alive data; see `RouteResponse`.
     """
     headers = {"content-type": kind, "cache-control": "no-store"}
     body = _Body(answering, write)
     return RouteResponse(
-        body, headers=headers, keepalive=silence, begin=answering.begin, suspends=answering.suspends
+        body,
+        headers=headers,
+        keepalive=keepalive,
+        begin=answering.begin,
+        suspends=answering.suspends,
     )
 
 

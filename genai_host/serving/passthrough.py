@@ -188,7 +188,7 @@ def pass_through(
         return None
     answering = CompletionStream(answer, suspends=stream and suspends_for(host, model))
     if stream:
-        return streamed(answering, lambda each: _events(each, form), silence=form.keepalive)
+        return streamed(answering, lambda each: _events(each, form), keepalive=form.keepalive)
     completion = answering.finish()
     if isinstance(completion, (PassedCompletion, PassedCount)) and completion.body:
         body = form.write_body(completion.body)

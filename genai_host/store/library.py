@@ -97,7 +97,7 @@ _NAME = select(conversations.c.name).where(_THIS)
 Create = Callable[[Sequence[Written], Mapping[str, Any]], str]
 
 
-@define(eq=False, slots=False)
+@define(eq=False, repr=False, slots=False)
 class ConversationQueries:
     """Implementation of the methods of `Store` with the same names, which are documented there.
 

@@ -344,7 +344,7 @@ def _has_bytes(entry: Written) -> bool:
     return may_hold_bytes(entry.body) or may_refer(entry.body)
 
 
-@define(eq=False, slots=False)
+@define(eq=False, repr=False, slots=False)
 class StoredRecord:
     """A `Recorder` whose `append` returns when the entry is on disk.
 

@@ -80,8 +80,8 @@ class _Run:
     limits: CancelToken
 
 
-@define(eq=False, slots=False)
-class _ToolSet:
+@define(eq=False, repr=False, slots=False)
+class _ToolCatalog:
     """The declared tools and the sources, read on first use, since many conversations use no tools.
     Toolboxes that are limited to some tools share it."""
 
@@ -128,7 +128,7 @@ class Toolbox:
         self._observers = observers or Observers()
         self._approvals = dict(approvals or {})
         self._only: Sequence[str] | None = None
-        self._tool_set = _ToolSet(tools, self._approved, sources, clock)
+        self._tool_catalog = _ToolCatalog(tools, self._approved, sources, clock)
         self._reactions = {} if reactions is None else reactions
         self._forms: dict[str, SchemaValidator] = {}
         self._clock = clock
@@ -137,11 +137,11 @@ class Toolbox:
 
     @property
     def _tools(self) -> Mapping[str, Tool]:
-        return self._tool_set.declared
+        return self._tool_catalog.declared
 
     @property
     def _sources(self) -> ToolSources:
-        return self._tool_set.sources
+        return self._tool_catalog.sources
 
     def only(self, names: Sequence[str] | None) -> Toolbox:
         """The same toolbox, limited to some tools: names, and prefixes such as `git__*`; None for
@@ -168,7 +168,7 @@ class Toolbox:
         return self._sources.unavailable_reason(of_source(name))
 
     def close(self) -> None:
-        self._tool_set.close(self._observers.watchdog)
+        self._tool_catalog.close(self._observers.watchdog)
 
     def schema(self, tool: Tool) -> ToolSchema:
         """A tool as sent to the model. Raises `ValidationError` if it cannot be described."""

@@ -29,9 +29,9 @@ from genai_host.util import concurrency
 
 COUNTED_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 DOUBLING = 4  # buckets per doubling
-MIN_LENGTH = 0.001  # seconds; shorter calls are in the first bucket
+MIN_SECONDS = 0.001  # seconds; shorter calls are in the first bucket
 _DAY = 86400  # seconds
-_MAX_SIZE = 1e12
+_MAX_AMOUNT = 1e12
 
 
 class UsageKey(NamedTuple):
@@ -131,20 +131,20 @@ def _day(number: int) -> str:
 def bucket_of(seconds: float) -> int:
     """The bucket of a duration: bucket n has durations above n - 1 and up to n quarters of a
     doubling, starting at one millisecond."""
-    if seconds <= MIN_LENGTH:
+    if seconds <= MIN_SECONDS:
         return 0
-    return math.ceil(DOUBLING * math.log2(seconds / MIN_LENGTH))
+    return math.ceil(DOUBLING * math.log2(seconds / MIN_SECONDS))
 
 
 def middle_of(bucket: int) -> float:
     """The middle of a bucket in seconds."""
-    return MIN_LENGTH * float(2.0 ** ((bucket - 0.5) / DOUBLING)) if bucket else MIN_LENGTH
+    return MIN_SECONDS * float(2.0 ** ((bucket - 0.5) / DOUBLING)) if bucket else MIN_SECONDS
 
 
 def amount(value: Any) -> float | None:
     """A recorded number of seconds or US dollars, which may come from an imported event log; None
     if it is invalid."""
-    is_amount = type(value) in (int, float) and 0 <= value <= _MAX_SIZE
+    is_amount = type(value) in (int, float) and 0 <= value <= _MAX_AMOUNT
     return float(value) if is_amount else None
 
 

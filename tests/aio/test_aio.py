@@ -133,6 +133,21 @@ async def test_cancelling_the_task_cancels_the_call(make_host: MakeHost, whole: 
             await answer
 
 
+async def test_the_call_is_cancelled_though_a_chunk_has_just_come(make_host: MakeHost) -> None:
+    async with AsyncHost(make_host()) as host:
+        answer = host.prompt(PROMPT, model="mock")
+        reading = asyncio.ensure_future(anext(answer))
+        await asyncio.sleep(0)  # its thread is started
+        for thread in threading.enumerate():
+            if thread.name == "genai-host-call":
+                thread.join(LONG)  # the loop does not learn of the chunk
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        with pytest.raises(Cancelled):
+            await answer
+
+
 async def test_a_call_ends_with_its_limits_or_if_it_is_closed(make_host: MakeHost) -> None:
     async with AsyncHost(make_host()) as host:
         limits = Cancellation()

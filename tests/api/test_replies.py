@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from genai_host.api import ProviderReply, ToolCall
+from genai_host.api import ChatCall, Message, ProviderReply, ToolCall, ToolResult, with_tool_names
 from genai_host.api.error_replies import (
     error_object,
     error_of_reply,
@@ -398,3 +398,18 @@ def test_a_prompt_beyond_the_window_is_told_by_its_code(word: str) -> None:
 ])  # fmt: skip
 def test_other_errors_are_no_overflow(status: int, message: str, kind: type) -> None:
     assert type(service_error(status, message)) is kind
+
+
+def test_a_result_has_the_name_of_the_last_call_before_it() -> None:
+    """Some services use an id again."""
+    first = Message("tool", ToolResult("call_0", content="a"))
+    messages = [
+        first,
+        *(Message("assistant", [ToolCall("call_0", "alpha")]), first),
+        *(Message("assistant", [ToolCall("call_0", "beta")]), first),
+    ]
+    call = with_tool_names(ChatCall(model_id="m", messages=messages))
+    results = [
+        part for each in call.messages for part in each.content if part.type == "tool_result"
+    ]
+    assert [getattr(each, "name", None) for each in results] == ["", "alpha", "beta"]

@@ -369,6 +369,7 @@ class TestOneAtATime:
     def test_a_closed_conversation_takes_no_turns(self, host: Host) -> None:
         with scripted(host, "a") as conversation:
             conversation.say("x")
+        assert conversation.status == "closed"
         conversation.close()
         assert conversation.status == "closed"
         for attempt in (lambda: conversation.say("x"), conversation.reset, conversation.undo):

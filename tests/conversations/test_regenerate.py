@@ -31,7 +31,7 @@ def sent(host: Host) -> list[str]:
 @pytest.fixture
 def said(host: Host) -> Conversation:
     """`one` and `two` were said and answered; further replies follow."""
-    conversation = scripted(host, "a", "b", LIMITED, LIMITED, *"cdefg")
+    conversation = scripted(host, "a", "b", LIMITED, LIMITED, "c", "d", "e f g")
     conversation.say("one")
     conversation.say("two")
     return conversation

@@ -277,6 +277,11 @@ class TestBegin:
             later.begin("three")  # the same conversation takes it too
             assert later.resume().text == "three"
 
+    def test_no_store_is_needed(self, make_host: MakeHost) -> None:
+        with make_host().open("chat", "mock") as conversation:
+            conversation.begin("hi")
+            assert conversation.resume().text == "hi"
+
     def test_it_can_be_dropped_for_a_reason(self, keeping: Host, kept: Store) -> None:
         reason = StoreError("it cannot be done")
         with keeping.open("chat", "mock") as conversation:

@@ -93,7 +93,7 @@ class TestChanged:
         return tests
 
     def test_item_4_a_plugin_runs_its_tests_and_those_that_import_it(self) -> None:
-        tests = self._tests_of("plugins/genai-wire-ollama/genai_wire_ollama/dialect/chat.py")
+        tests = self._tests_of("plugins/genai-wire-ollama/genai_wire_ollama/dialect/operations.py")
         own = sorted((ROOT / "plugins/genai-vendor-ollama/tests").glob("test_ollama_[cr]*.py"))
         assert {str(file.relative_to(ROOT)) for file in own} <= {*tests}
         assert "tests/acceptance/test_routes.py" in tests

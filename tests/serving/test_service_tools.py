@@ -118,6 +118,23 @@ def test_a_model_that_must_not_call_tools_runs_none(make_host: MakeHost) -> None
     assert [each["tool_choice"] for each in provider.requests] == ["none"]
 
 
+def test_a_malformed_call_is_not_run(make_host: MakeHost) -> None:
+    results: list[Any] = []
+
+    def answer(prompt: RecordedPrompt) -> Completion:
+        if prompt.messages[-1].role == "tool":
+            results.extend(prompt.messages[-1].content)
+            return Completion(Message("assistant", "no"))
+        malformed = ToolCall("c1", "search", malformed="{")
+        return Completion(Message("assistant", [malformed]), "tool_calls")
+
+    result = completion.whole(serving(make_host, answer), request_of(), request())
+    assert result.text == "no"
+    assert [(each.error, each.content) for each in results] == [
+        (True, (Text("the arguments are not a JSON object"),))
+    ]
+
+
 def test_calls_of_all_rounds_are_limited(make_host: MakeHost) -> None:
     """The model learns which calls were not run."""
     runs: list[Any] = []

@@ -257,7 +257,9 @@ class TestExport:
         (lambda entries: entries[1].update(message=DEEP), "JSON"),
         (lambda entries: entries[0].update(settings={"x": float("nan")}), "JSON"),
     ])  # fmt: skip
-    def test_what_is_none_is_refused(self, tmp_path: Path, change: Any, message: str) -> None:
+    def test_what_is_no_conversation_is_refused(
+        self, tmp_path: Path, change: Any, message: str
+    ) -> None:
         data = copy.deepcopy(EXPORTED)
         change(data["entries"])
         with Store(tmp_path / "x.db") as store:

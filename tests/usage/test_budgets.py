@@ -10,20 +10,16 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-import genai_vendor_openai
 import pytest
 from stored import run_concurrently
 
 from genai_host import Config, Host, TurnLimits
 from genai_host.api import (
     Completion,
-    Embeddings,
-    File,
     HttpProblem,
     Message,
     Prompt,
     RouteInfo,
-    Transcription,
     Usage,
     http_status,
 )
@@ -39,7 +35,6 @@ from genai_host.plugins.observers import CallRecord
 from genai_host.store import Store
 from genai_host.usage.budgets import EVERYBODY, Budget, Budgets, Spent, _end, _exceeded
 from genai_host_testing import ManualClock
-from genai_host_testing.fake_service import FakeService, json_reply
 from genai_host_testing.internal.fixtures import MakeHost
 from genai_host_testing.internal.stores import MakeStore
 
@@ -351,29 +346,3 @@ def test_a_store_that_fails_lets_nobody_spend(sold: Sold, make_store: MakeStore)
     store.close()
     with pytest.raises(StoreError):
         say(host, record=False)
-
-
-@pytest.mark.part
-@pytest.mark.parametrize(("reply", "call", "tokens"), [
-    ({"data": [{"embedding": [0.5]}] * 2}, lambda host: embed(host, "é" * 20, "a"), 11),
-    ({"data": [{"embedding": [0.5]}] * 2}, lambda host: embed(host, [1, 2, 3], "abcd"), 4),
-    ({"text": "one two three"}, lambda host: transcribe(host), 4),
-], ids=["texts", "token ids", "speech"])  # fmt: skip
-def test_tokens_of_embeddings_and_transcriptions_are_estimated(
-    sold: Sold, service: FakeService, reply: Any, call: Callable[[Host], Any], tokens: int
-) -> None:
-    service.replies = [json_reply(reply)] * 2
-    budgets = BudgetsConfig(user=BudgetConfig(day_tokens=tokens))
-    host = sold(budgets, openai=genai_vendor_openai)
-    host.instances.add("gate", "openai-compatible", {"base_url": service.url})
-    assert call(host).usage.total == 0  # it is what the service reports
-    with pytest.raises(BudgetExceeded, match=f" {tokens} of {tokens} tokens"):
-        call(host)
-
-
-def embed(host: Host, *texts: str | list[int]) -> Embeddings:
-    return host.embed(texts, model="gate/m")
-
-
-def transcribe(host: Host) -> Transcription:
-    return host.transcribe(File(b"sound", "audio/wav", "a.wav"), model="gate/m")

@@ -300,7 +300,7 @@ class StatelessAgent:
         )
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class TurnState:
     """State of a turn, collected from its events. `added` are the messages since the request,
     without the answer, which is None until the end."""

@@ -11,13 +11,14 @@ from typing import Any
 
 import genai_feature_agent
 import pytest
-from genai_feature_agent.loop import Added, Envelope, prompt_messages
+from genai_feature_agent.loop import Added, AgentLoop, Envelope, prompt_messages
 from genai_vendor_mock import ScriptedReply
 
 import genai_host.conversations.record
 from genai_host import Conversation, Host, InMemoryRecord, Message, TurnLimits, Usage, errors
 from genai_host.api import Progress, Text, Tool, ToolCall, ToolContext, ToolOutput, ToolResult
 from genai_host.dialects.plain import Plain
+from genai_host.errors import LimitExceeded
 from genai_host_testing import InlinePlugin
 from genai_host_testing.internal.agents import Counting
 from genai_host_testing.internal.fixtures import MakeHost, mock_of, requests_of
@@ -255,6 +256,12 @@ class TestEnvelope:
         done = half.answered(half.pending, [ToolOutput("y")])
         assert done.pending == ()
         assert done.needs_model
+
+    def test_no_call_is_made_from_the_cost_limit_on(self) -> None:
+        loop = AgentLoop(cost=0.05).run(Envelope((Message("user", "hi"),), cost=0.05))
+        with pytest.raises(LimitExceeded) as caught:
+            next(loop)
+        assert caught.value.limit == "cost"
 
     def test_the_last_context_holds(self) -> None:
         envelope = Envelope((Message("assistant", self.CALLS),), {"at": 0})

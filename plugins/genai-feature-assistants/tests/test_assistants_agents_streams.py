@@ -339,7 +339,9 @@ class TestChannel:
         (Message("system", "2"), ValidationError),
         (Message("assistant", Image(data=b"x")), UnsupportedPart),
     ], ids=["role", "part"])  # fmt: skip
-    def test_receive_adds_all(self, either: ScriptedService, message: Message, kind: Any) -> None:
+    def test_receive_adds_all_messages_or_none(
+        self, either: ScriptedService, message: Message, kind: Any
+    ) -> None:
         with agent_of(either) as agent:
             channel = agent.create_channel()
             with pytest.raises(kind):

@@ -92,6 +92,7 @@ def test_item_12_a_search_without_a_vector_store_is_an_error(make_api: MakeApi) 
     thread = api.thread("the sea?")
     refused = api.post(f"/threads/{thread}/runs", {"assistant_id": api.assistant(SEARCH)}, 400)
     assert "file_search has no vector store" in api.error(refused)
+    assert refused["error"]["param"] == "tools"
     assert api.get(f"/threads/{thread}/runs")["data"] == []
 
 

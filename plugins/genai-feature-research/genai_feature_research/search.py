@@ -137,7 +137,7 @@ def cited(answer: str, prompt: str, findings: int) -> Cited:
     return _Reader(prompt, findings).read(answer)
 
 
-@define
+@define(eq=False, repr=False)
 class _Reader:
     _prompt: str
     _findings: int

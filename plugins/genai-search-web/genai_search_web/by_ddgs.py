@@ -30,7 +30,7 @@ _BOOKS = ("wikipedia", "grokipedia")
 """Engines that return one article or none, which is not evidence about the web."""
 
 
-@define
+@define(eq=False, repr=False)
 class Outcomes:
     """Outcome of each engine."""
 

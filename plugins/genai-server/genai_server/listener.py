@@ -58,12 +58,12 @@ class SharedListener(socket.socket):
         number: File descriptor, owned by this object from now on.
     """
 
-    BACKLOG_SHARED = 1
+    ACCEPTS_SHARED = 1
     """Connections accepted per wake-up: a process that accepted all would leave none to the others.
     With 32 concurrent connections and 2 processes, the busier process got 20; without this limit
     24, with SO_REUSEPORT 19."""
 
-    BACKLOG_ALONE = 8
+    ACCEPTS_ALONE = 8
     """The same without other processes. Connections beyond the limit are closed only after all
     waiting connections have been accepted."""
 

@@ -181,9 +181,9 @@ class _Uvicorn(uvicorn.Server):
             uvicorn.Config(
                 self._application,
                 http=self._connection,
-                backlog=SharedListener.BACKLOG_SHARED
+                backlog=SharedListener.ACCEPTS_SHARED
                 if is_shared
-                else SharedListener.BACKLOG_ALONE,
+                else SharedListener.ACCEPTS_ALONE,
                 ws="none",
                 loop="asyncio",
                 lifespan="off",

@@ -303,7 +303,8 @@ class ServerState:
         self._rate_limiter.acquire(who, self.clock.monotonic())
 
     def queue_for(self, head: Head) -> RequestQueue:
-        """Return the queue for a request. Reading requests do not wait for slow ones."""
+        """Return the queue for a request. Requests that only read or delete do not wait for slow
+        ones."""
         return self._read_queue if head.is_reading or head.method == "DELETE" else self._write_queue
 
     def cancel(self, limits: Cancellation, error: GenaiError | None = None) -> None:

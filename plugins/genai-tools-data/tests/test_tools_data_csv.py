@@ -116,7 +116,9 @@ def test_text_that_is_no_number_is_told_of(look: Look) -> None:
     assert "left out" not in look(content, aggregates=sums, filters=others).text
 
 
-def test_columns_of_numbers_have_no_text(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_of_numbers_are_not_searched_for_text(
+    look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
     statements = []
     run = DatabaseReader.run
 

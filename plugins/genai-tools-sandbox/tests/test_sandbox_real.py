@@ -268,7 +268,9 @@ def test_a_package_is_not_loaded_from_elsewhere(shared: SandboxTools) -> None:
     assert "ModuleNotFoundError" in _run(shared, "import numpy").text
 
 
-def test_environment_is_empty(shared: SandboxTools, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_the_environment_is_there(
+    shared: SandboxTools, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("A_SECRET_KEY", "sk-1234")
     text = _run(shared, "import os; print(dict(os.environ))").text
     assert "sk-1234" not in text

@@ -27,6 +27,9 @@ from genai_host.api import (
     standard_parameters,
 )
 
+__all__ = ["CHAT", "AnthropicSettings"]
+
+
 _DIALECT = "anthropic-messages"
 _ABLE = {"tools", "schema", "images", "files", "reasoning"}
 _GUIDES = ("temperature", "top_p", "top_k")

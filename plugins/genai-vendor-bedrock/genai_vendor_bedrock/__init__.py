@@ -30,6 +30,9 @@ from genai_host.api import (
     setting,
 )
 
+__all__ = ["NOVA", "OFFERINGS", "BedrockSettings"]
+
+
 _PROVIDER = "bedrock"
 _CONVERSE = "bedrock-converse"
 _CLAUDE = ("anthropic-messages", _CONVERSE)

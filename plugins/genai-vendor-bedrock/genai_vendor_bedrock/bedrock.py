@@ -51,7 +51,7 @@ _FILES = {"AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials", "AWS_CONFIG_FILE"
 _WAYS = ("aws_access_key_id", "credential_process", "login_session", "role_arn", "sso_")
 
 
-@define(slots=False)
+@define(eq=False, repr=False, slots=False)
 class Aws:
     """Region and credentials of AWS.
 

@@ -72,7 +72,9 @@ class BedrockConverse(Dialect[ChatCall, Completion]):
     )
     capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
     parameters = {
-        **standard_parameters("top_p", "max_tokens", "stop", temperature={"maximum": 1}),
+        **standard_parameters(
+            "temperature", "top_p", "max_tokens", "stop", temperature={"maximum": 1}
+        ),
         "reasoning_effort": parameter(
             "string", "reasoning effort", enum=["low", "medium", "high", "xhigh", "max"]
         ),

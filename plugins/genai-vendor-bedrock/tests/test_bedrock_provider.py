@@ -137,7 +137,7 @@ def test_claude(host: Host, service: FakeService, model: str, id: str, streamed:
     }
 
 
-def test_claude_gets_tools_of_anthropic_and_bedrock(host: Host, service: FakeService) -> None:
+def test_claude_gets_tools_of_anthropic_that_bedrock_has(host: Host, service: FakeService) -> None:
     """After another service has failed, with all of them."""
     kinds = [
         "bash_20250124", "code_execution_20250825", "computer_20250124", "memory_20250818",
@@ -407,9 +407,12 @@ def test_a_region_that_nobody_says_is_one_as_well(hosts: Hosts, tmp_path: Path) 
 def test_signatures_show_no_secret(hosts: Hosts, service: FakeService, streamed: bool) -> None:
     message = f"The Canonical String should have been 'x-amz-security-token:{TOKEN}' {SECRET}"
     service.replies = [refusal(403, "InvalidSignatureException", message)]
+    host = hosts.signed(TOKEN)
     with pytest.raises(errors.AuthenticationFailed, match=r"\*\*\*") as caught:
-        ask(hosts.signed(TOKEN), "nova-pro", streamed)
-    assert TOKEN not in repr(vars(caught.value)) + str(caught.value)
+        ask(host, "nova-pro", streamed)
+    shown = repr(vars(host.instances["bedrock"].provider))
+    assert TOKEN not in repr(vars(caught.value)) + str(caught.value) + shown
+    assert SECRET not in shown
     assert SECRET not in str(caught.value)
 
 

@@ -30,6 +30,9 @@ from genai_host.api import (
     standard_parameters,
 )
 
+__all__ = ["CHAT", "CLAUDE", "EMBED", "GeminiSettings", "VertexSettings"]
+
+
 _WINDOW = 1_048_576
 _MAX_OUTPUT = 65_536
 _ABLE = {"tools", "schema", "images", "files", "reasoning"}

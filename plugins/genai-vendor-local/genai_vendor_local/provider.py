@@ -309,7 +309,7 @@ def _too_large(folder: Path, free: int | None, id: str) -> str | None:
     return f"it needs {size / 1e6:.0f} MB of memory, and {free / 1e6:.0f} MB are free"
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class _Reply:
     """The events of a reply, with the end marker that llama.cpp omits. `choose` converts the whole
     text to one delta if the text is a choice of tools."""

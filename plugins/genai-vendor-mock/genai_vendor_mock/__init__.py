@@ -45,6 +45,8 @@ overflow   the prompt is too long
 filtered   the answer ends with `content_filter`
 """
 
+__all__ = ["MockProvider", "Script", "ScriptedReply", "Settings"]
+
 
 @frozen
 class ScriptedReply:

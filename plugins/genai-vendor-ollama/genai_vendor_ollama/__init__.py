@@ -21,6 +21,9 @@ from genai_host.api import (
     setting,
 )
 
+__all__ = ["OllamaSettings"]
+
+
 _FAMILIES: Mapping[str, tuple[str, ...]] = {
     "smollm2": ("smollm2", "135m", "360m", "1.7b"),
     "llama-3.1": ("llama3.1", "8b", "70b", "405b"),

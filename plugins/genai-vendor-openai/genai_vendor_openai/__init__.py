@@ -41,6 +41,16 @@ _VERBOSITY: Mapping[str, Any] = parameter(
     "string", "length of the answer", enum=["low", "medium", "high"]
 )
 
+__all__ = [
+    "CHAT",
+    "EMBED",
+    "MODERATE",
+    "TRANSCRIBE",
+    "AzureSettings",
+    "CompatibleSettings",
+    "OpenAISettings",
+]
+
 
 def _thinking(
     name: str,

@@ -268,15 +268,30 @@ def test_a_file_expires(make_host: MakeHost, make_store: MakeStore) -> None:
 
 
 @pytest.mark.part
-@pytest.mark.parametrize(("fields", "param"), [
-    ({"expires_after": "3600"}, "anchor"),
-    ({"expires_after[anchor]": "last_active_at"}, "anchor"),
-    ({"expires_after[anchor]": "created_at"}, "seconds"),
-    ({"expires_after[anchor]": "created_at", "expires_after[seconds]": "3599"}, "seconds"),
-    ({"expires_after[anchor]": "created_at", "expires_after[seconds]": "2592001"}, "seconds"),
-    ({"expires_after[anchor]": "created_at", "expires_after[seconds]": "x"}, "seconds"),
-])  # fmt: skip
-def test_bad_expiry(make_host: MakeHost, make_store: MakeStore, fields: Any, param: str) -> None:
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"expires_after": "3600"}, "expires_after.anchor"),
+        ({"expires_after[anchor]": "last_active_at"}, "expires_after.anchor"),
+        ({"expires_after[anchor]": "created_at"}, "expires_after.seconds"),
+        (
+            {"expires_after[anchor]": "created_at", "expires_after[seconds]": "3599"},
+            "expires_after.seconds",
+        ),
+        (
+            {"expires_after[anchor]": "created_at", "expires_after[seconds]": "2592001"},
+            "expires_after.seconds",
+        ),
+        (
+            {"expires_after[anchor]": "created_at", "expires_after[seconds]": "x"},
+            "expires_after.seconds",
+        ),
+        ({"purpose": "fun"}, "purpose"),
+    ],
+)
+def test_an_invalid_field_is_named(
+    make_host: MakeHost, make_store: MakeStore, fields: Any, param: str
+) -> None:
     with RouteServer(make_host(openai=genai_wire_openai, store=make_store())) as server:
         reply = uploaded(f"{server.url}/v1/files", **fields)
-    assert (reply.status_code, reply.json()["error"]["param"]) == (400, f"expires_after.{param}")
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)

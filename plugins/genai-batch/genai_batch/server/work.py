@@ -98,7 +98,7 @@ class _InputMissing(NotFound):
     code = "input_file_not_found"
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class BatchWork:
     """Does the batches of a host in this process."""
 

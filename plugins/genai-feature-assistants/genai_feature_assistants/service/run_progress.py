@@ -35,7 +35,7 @@ from genai_feature_assistants.service.threads import made, text_content
 _CUT = ("cancelled", "expired", "failed")  # states of a run that leave its last message incomplete
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class RunProgress:
     """The progress of one run, as one worker knows it."""
 

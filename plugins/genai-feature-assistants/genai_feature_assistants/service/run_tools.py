@@ -201,7 +201,7 @@ class CallResult:
     files: Mapping[str, str] = field(factory=dict)
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class RunTools:
     """The tools that the server itself runs."""
 

@@ -118,7 +118,7 @@ class RunWork:
         return progress.run
 
 
-@define(eq=False, slots=False)
+@define(eq=False, repr=False, slots=False)
 class _Run:
     _its: RunWork
     _user: str

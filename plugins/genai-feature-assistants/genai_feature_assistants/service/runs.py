@@ -126,7 +126,7 @@ _MAX_OUTPUT = 1_000_000  # characters
 _ENDS = ("requires_action", "completed", "failed", "cancelled", "expired", "incomplete")
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Runs:
     """The runs of all users, and their requests."""
 

@@ -134,7 +134,7 @@ def _attachments_in(given: JsonReader, files: Files, user: str) -> list[dict[str
     return found
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Messages:
     """The messages of all users."""
 
@@ -212,7 +212,7 @@ class Messages:
 _ATTACHED_LIVE = {"anchor": "last_active_at", "days": 7}
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Threads:
     """The threads of all users."""
 

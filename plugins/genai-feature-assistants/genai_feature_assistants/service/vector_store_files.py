@@ -29,7 +29,7 @@ _PAGE_SIZE = 1000
 _STATES = ("in_progress", "completed", "failed", "cancelled")
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class StoreFiles:
     """The files of the vector stores of all users."""
 

@@ -30,6 +30,7 @@ from genai_host_testing.plugins import installed_wires
 T = TypeVar("T", bound=Callable[..., None])
 
 ONE_ATTEMPT = RetryPolicy(max_attempts=1, max_total_attempts=1)
+ONE_PER_ROUTE = RetryPolicy(max_attempts=1)
 
 _SECRETIVE = re.compile(r"(^|_)(key|token|secret|password)$")
 _MAY_BE_IMPORTED = frozenset({"attr", "attrs", "genai_host", "pluggy", "typing_extensions"})
@@ -147,17 +148,21 @@ class PluginSuite(Suite):
     plugin: Any
     beside: Mapping[str, Any] = {}
 
+    @functools.cached_property
+    def hosts(self) -> list[Host]:
+        """The hosts of `opened_host`."""
+        return []
+
     @pytest.fixture(autouse=True)
     def _closing(self) -> Iterator[None]:
-        self._opened: list[Host] = []
         yield
-        for host in self._opened:
+        for host in self.hosts:
             host.close()
 
     def opened_host(self, config: Config, **settings: Any) -> Host:
         """A host that is closed after the test."""
         host = Host(config=config, **settings)
-        self._opened.append(host)
+        self.hosts.append(host)
         return host
 
     def plugins(self, **further: Any) -> StaticPlugins:

@@ -270,7 +270,6 @@ class FeatureSuite(PluginSuite):
     def go_on(self, file: Path) -> None:
         """Replay the record in a file; write it first if it does not exist. Called in a separate
         process."""
-        self._opened = []
         host = self.host()
         if not file.exists():
             record = self.record(self.open(host))

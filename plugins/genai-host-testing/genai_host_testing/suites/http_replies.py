@@ -23,7 +23,7 @@ from genai_host.errors import (
 )
 from genai_host_testing.clock import ManualClock
 from genai_host_testing.fake_service import CUT, HANG, HOLD, RESET, Act, FakeService, Reply
-from genai_host_testing.suites.base import ONE_ATTEMPT, in_background
+from genai_host_testing.suites.base import ONE_PER_ROUTE, in_background
 from genai_host_testing.suites.http_stage import ANSWER, CANARY, HttpStage
 from genai_host_testing.suites.provider import MODEL, both_ways
 
@@ -162,7 +162,7 @@ class HttpReplies(HttpStage):
     def test_circuit_opens_after_repeated_failures(self, way: str) -> None:
         clock = ManualClock()
         self.service.replies = [*[self.refusal(500)] * 5, self.good(way)]
-        host = self.stage(clock=clock, patience=ONE_ATTEMPT)
+        host = self.stage(clock=clock, patience=ONE_PER_ROUTE)
         for _ in range(5):
             assert type(self.ask(host, way)[1]) is ServiceUnavailable
         assert isinstance(self.ask(host, way)[1], CircuitOpen)
@@ -187,7 +187,7 @@ class HttpReplies(HttpStage):
     )
     def test_invalid_body_raises_malformed_reply(self, way: str, kind: str, body: bytes) -> None:
         self.service.replies = [self.reply(body, Content_Type=kind or self.json_type)]
-        _, error = self.ask(self.stage(patience=ONE_ATTEMPT), way)
+        _, error = self.ask(self.stage(patience=ONE_PER_ROUTE), way)
         assert isinstance(error, MalformedReply)
         assert (error.provider, error.model) == ("tested", MODEL)
         if kind:
@@ -199,7 +199,7 @@ class HttpReplies(HttpStage):
         for most in ("_MAX_REPLY", "_MAX_STREAM"):  # limits what is decompressed
             monkeypatch.setattr(f"genai_host.http.transport.{most}", 1 << 20)
         self.service.replies = [self.reply(_bomb(), Content_Encoding="gzip")]
-        _, error = self.ask(self.stage(patience=ONE_ATTEMPT), way)
+        _, error = self.ask(self.stage(patience=ONE_PER_ROUTE), way)
         assert isinstance(error, MalformedReply)
 
     @both_ways
@@ -230,7 +230,7 @@ class HttpReplies(HttpStage):
     def test_silence_ends_at_its_deadline(self, way: str) -> None:
         clock = ManualClock()
         self.service.replies = [Reply([HANG])]
-        asking = in_background(self.ask, self.stage(clock=clock, patience=ONE_ATTEMPT), way)
+        asking = in_background(self.ask, self.stage(clock=clock, patience=ONE_PER_ROUTE), way)
         self.service.wait_for_requests(1)
         clock.advance(60 if way == "streamed" else 600)
         assert self.ended(asking) is None, "it has ended in another way"
@@ -242,7 +242,7 @@ class HttpReplies(HttpStage):
     @both_ways
     def test_60_calls_at_once_through_a_cap_of_20(self, way: str) -> None:
         """Calls that exceed the queue are rejected with a retry time."""
-        host = self.stage(patience=ONE_ATTEMPT, max_concurrency=20, queue_size=20)
+        host = self.stage(patience=ONE_PER_ROUTE, max_concurrency=20, queue_size=20)
         self.service.replies = [Reply([HOLD, *self.good(way).steps], keep=True)]
         with ThreadPoolExecutor(60) as pool:
             asking = [pool.submit(self.ask, host, way) for _ in range(60)]

@@ -22,7 +22,7 @@ from genai_host.errors import (
 from genai_host_testing.clock import ManualClock
 from genai_host_testing.fake_model import EventList
 from genai_host_testing.fake_service import CUT, HANG, HOLD, RESET, Act, reply, stream_reply
-from genai_host_testing.suites.base import ONE_ATTEMPT, in_background
+from genai_host_testing.suites.base import ONE_PER_ROUTE, in_background
 from genai_host_testing.suites.http_stage import ANSWER, HttpStage
 
 _TOKENS = [f"w{number:02} " for number in range(60)]
@@ -75,7 +75,7 @@ class HttpStreams(HttpStage):
     @pytest.mark.parametrize("act", [CUT, RESET])
     def test_failure_after_end_marker_is_ignored(self, act: Act) -> None:
         self.service.replies = [self.streamed([*self.frames(["hel", "lo"]), act])]
-        streamed, outcome = self.ask(self.stage(patience=ONE_ATTEMPT), "streamed")
+        streamed, outcome = self.ask(self.stage(patience=ONE_PER_ROUTE), "streamed")
         if act is CUT:
             assert (streamed, outcome) == (ANSWER, ANSWER)
         else:  # data may be lost with the connection, but is never duplicated
@@ -98,7 +98,7 @@ class HttpStreams(HttpStage):
         places = [end + by for end in ends for by in (-1, 0, 1)]
         text = b"".join(self.frames(_FEW))
         self.service.replies = [self.streamed([text[:place], CUT]) for place in places]
-        host = self.stage(patience=ONE_ATTEMPT, breaker_threshold=_NEVER)
+        host = self.stage(patience=ONE_PER_ROUTE, breaker_threshold=_NEVER)
         for place in places:
             _must_be_cut(place, texts[place], *self.ask(host, "streamed"))
 
@@ -107,7 +107,7 @@ class HttpStreams(HttpStage):
         separately at every byte, so the bytes around line ends suffice here."""
         memory = _Memory(self.stream_type, b"".join(self.frames(_FEW)))
         monkeypatch.setattr("genai_host.http.transport.Transport", lambda **_: memory)
-        host = self.stage(patience=ONE_ATTEMPT, breaker_threshold=_NEVER)
+        host = self.stage(patience=ONE_PER_ROUTE, breaker_threshold=_NEVER)
         for place, text in enumerate(self._text_by_place()):
             if self.stream_type in FRAMINGS and b"\n" not in memory.text[max(place - 2, 0) :][:3]:
                 continue
@@ -131,7 +131,9 @@ class HttpStreams(HttpStage):
     def test_headers_and_then_silence_end_at_the_first_token_deadline(self) -> None:
         clock = ManualClock()
         self.service.replies = [self.streamed([HANG])]
-        asking = in_background(self.ask, self.stage(clock=clock, patience=ONE_ATTEMPT), "streamed")
+        asking = in_background(
+            self.ask, self.stage(clock=clock, patience=ONE_PER_ROUTE), "streamed"
+        )
         self.service.wait_for_requests(1)
         clock.advance(60)
         _, error = asking.result(self.patience)
@@ -214,7 +216,7 @@ class HttpStreams(HttpStage):
         self.service.replies = [self.streamed(frames)]
         assert self.ask(self.stage(), "whole")[1] == ANSWER
         self.service.replies = [self.streamed(frames[: -self.closing_events])]
-        assert isinstance(self.ask(self.stage(patience=ONE_ATTEMPT), "whole")[1], IncompleteReply)
+        assert isinstance(self.ask(self.stage(patience=ONE_PER_ROUTE), "whole")[1], IncompleteReply)
 
     def test_a_malformed_event_is_a_typed_error(self) -> None:
         frames = self.frames(["hel", "lo"])

@@ -270,7 +270,7 @@ class ProviderSuite(PluginSuite):
         conversation = self.stall(way)
         answering = in_background(self.take, conversation, way, self.question)
         self.wait_until_under_way()
-        [host] = self._opened
+        [host] = self.hosts
         assert self.ended(in_background(host.instances.remove, "tested")) is None
         assert isinstance(self.ended(answering), ProviderRemoved)
 

@@ -196,7 +196,7 @@ class _Exchange:
             self._portal.start_task_soon(self._gone.set)
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class _Events:
     """The events of an exchange, with the headers of its reply."""
 

@@ -284,7 +284,9 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
     service_tools = {"web_search": {"type": "web_search_20250305", "name": "web_search"}}
     capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
     parameters = {
-        **standard_parameters("top_p", "top_k", "max_tokens", "stop", temperature={"maximum": 1}),
+        **standard_parameters(
+            "temperature", "top_p", "top_k", "max_tokens", "stop", temperature={"maximum": 1}
+        ),
         "parallel_tool_calls": parameter(
             "boolean", "whether the model may request several tool calls at once"
         ),

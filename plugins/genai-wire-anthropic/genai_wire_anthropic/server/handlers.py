@@ -79,7 +79,7 @@ def create(request: RouteRequest, host: Host) -> RouteResponse:
         asked.model or "", shows_thoughts=thinks, stop=stop[0] if len(stop) == 1 else None
     )
     if asked.stream:
-        return streamed(answer(host, asked, request), writer.events, silence=PING)
+        return streamed(answer(host, asked, request), writer.events, keepalive=PING)
     return json_response(writer.whole(whole(host, asked, request)))
 
 

@@ -309,7 +309,7 @@ _MORE_EXACT: Mapping[str, FinishReason] = {
 _Wire = dict[str, Any]
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class MessageWriter:
     """Writer of one answer.
 

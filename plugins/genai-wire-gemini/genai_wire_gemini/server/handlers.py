@@ -232,8 +232,8 @@ def _stream(model: str, request: RouteRequest, host: Host) -> RouteResponse:
     asked, writer = _read(body_of(request, camel=True), model, host, stream=True)
     answering = answer(host, asked, request)
     if form == "sse":
-        return streamed(answering, writer.events, silence=_EMPTY_LINE)
-    return streamed(answering, writer.array, "application/json", silence=_EMPTY_LINE)
+        return streamed(answering, writer.events, keepalive=_EMPTY_LINE)
+    return streamed(answering, writer.array, "application/json", keepalive=_EMPTY_LINE)
 
 
 def _passed(model: str, request: RouteRequest, host: Host, *, stream: bool) -> RouteResponse | None:

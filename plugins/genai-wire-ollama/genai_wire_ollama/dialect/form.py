@@ -138,7 +138,7 @@ def wire_image(image: Image, dialect: str) -> str:
 
 def read_object(data: bytes, *answer: str) -> dict[str, Any]:
     """Parse an object; raises an error contained in it, also with status 200 or in a stream.
-    `answer` names the fields of an answer; see `raiseerror_in`."""
+    `answer` names the fields of an answer; see `raise_error_in`."""
     return read_reply(data, error_in, answer)
 
 

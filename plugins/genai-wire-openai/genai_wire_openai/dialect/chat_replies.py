@@ -118,7 +118,8 @@ def _unknown(
         for name, each in objects.items()
         if (fields := unknown_fields(each, _KNOWN[name] | neutral))
     }
-    if usage := unknown_within(details_in(data, "usage"), _USAGE):
+    usage = unknown_within(details_in(data, "usage"), _USAGE)
+    if usage := {name: value for name, value in usage.items() if name not in neutral}:
         found["usage"] = usage
     return extra_of(NAME, found)
 

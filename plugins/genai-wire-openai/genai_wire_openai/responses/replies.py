@@ -185,7 +185,7 @@ _CALLS = {
 _log = logging.getLogger(__name__)
 
 
-@define
+@define(eq=False, repr=False)
 class Events:
     """Events of one response. `show` converts an item for the client, and `finish` returns the
     response object of a completion and its items, and stores it. If `hold`, items are completed

@@ -82,7 +82,7 @@ def shown(value: Object) -> dict[str, Any]:
     return {name: each for name, each in value.items() if not name.startswith("_")}
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ObjectStore:
     """The objects of one kind of a user, or those that belong to another object.
 

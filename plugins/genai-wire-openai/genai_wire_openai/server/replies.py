@@ -88,7 +88,7 @@ FINISH_REASONS: Mapping[FinishReason, str] = {
 _Wire = dict[str, Any]
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class CompletionWriter:
     """Writer of one answer.
 
