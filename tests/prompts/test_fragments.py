@@ -74,7 +74,9 @@ class TestAddresses:
         ("application/ld+json", b"{}", "{}"),
         ("", b"hi", "hi"),
     ])  # fmt: skip
-    def test_text(self, service: FakeService, media_type: str, data: bytes, text: str) -> None:
+    def test_text_is_fetched_now(
+        self, service: FakeService, media_type: str, data: bytes, text: str
+    ) -> None:
         headers = {"Content-Type": media_type} if media_type else None
         service.replies.append(reply(data, headers=headers))
         assert fragment(f"{service.url}/a/b.txt?sig=canary") == f"{service.url}/a/b.txt:\n\n{text}"

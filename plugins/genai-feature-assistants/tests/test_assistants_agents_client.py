@@ -97,7 +97,9 @@ def test_the_key_of_a_host(service: FakeService) -> None:
     assert sent.path == "/v1/assistants"
 
 
-def test_no_key(service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_without_a_key(
+    service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     netrc = tmp_path / "netrc"
     netrc.write_text(f"machine 127.0.0.1 login me password {KEY}")
     monkeypatch.setenv("NETRC", str(netrc))

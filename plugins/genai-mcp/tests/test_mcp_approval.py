@@ -304,7 +304,7 @@ class TestApproval:
         request = client.ask("tools/call", name="buy", inputResponses={"approval": ALLOWED})
         assert request["resultType"] == "input_required"
 
-    def test_expiry(
+    def test_calls_do_not_wait_for_ever(
         self, asking: Host, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(calls_module, "MAX_WAITING", 2)

@@ -305,7 +305,9 @@ def test_listing_can_be_cancelled(program: Program, background: Background) -> N
             listing.result(60)
 
 
-def test_closing_ends_it(program: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_closing_ends_one_that_does_not_want_to(
+    program: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(stdio, "GRACE", 0.2)
     source = program(
         """

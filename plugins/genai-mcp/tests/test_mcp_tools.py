@@ -139,7 +139,7 @@ def test_tool_list_is_reloaded_after_change(
 
 
 @pytest.mark.process
-def test_cancelling(source: McpSource, shop: Shop, background: Background) -> None:
+def test_a_call_can_be_given_up(source: McpSource, shop: Shop, background: Background) -> None:
     with Cancellation() as limits:
         [wait] = [tool for tool in source.tools(limits) if tool.name == "wait"]
         [add] = [tool for tool in source.tools(limits) if tool.name == "add"]

@@ -204,7 +204,7 @@ def test_several_at_once_make_one_index(folder: Path, index: Path) -> None:
     assert (state.documents, state.passages, state.embedded) == (4, 4, 4)
 
 
-def test_other_process(
+def test_a_search_finds_what_another_process_indexes_again(
     corpus: Corpus, folder: Path, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ranked = Corpus._ranked
@@ -283,7 +283,9 @@ def test_what_cannot_be_read_is_left_out_and_told(corpus: Corpus, folder: Path) 
 ODD = ['"', "*", "NEAR(a b, 3)", "a AND", "title:x", "^a", "{a}", "a" * 1000, "\0", "-", "é ü 漢字"]
 
 
-def test_retry(corpus: Corpus, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_could_not_be_opened_is_tried_again(
+    corpus: Corpus, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with corpus._index.opened() as session, monkeypatch.context() as patch:
         patch.setattr(os, "open", lambda *given: os.read(-1, 1))
         for _ in range(2):
@@ -371,7 +373,9 @@ def test_name_that_is_no_utf_8_is_found_and_forgotten(folder: Path, corpus: Corp
     assert all(each.title != "Lakes" for _, each in corpus.search("lakes", 5, NOTHING))
 
 
-def test_surrogates(folder: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_halves_of_characters_in_a_document_are_replaced(
+    folder: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(documents, "_text", lambda *given: "Deserts \ud835 are dry.")
     (folder / "deserts.txt").write_bytes(b"-")
     ((_, passage),) = corpus.search("deserts", 1, NOTHING)

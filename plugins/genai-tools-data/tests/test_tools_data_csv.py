@@ -92,7 +92,9 @@ def table(output: ToolOutput) -> tuple[list[str], list[list[Any]]]:
     (f"a,b\n{'1' * 130_000}x,2\n", ["a", "b"], [["1" * 499 + "…", 2]]),
     (f"a,b\n{'x' * 200_000},2\n", ["a", "b"], [["x" * 499 + "…", 2]]),
 ])  # fmt: skip
-def test_read(look: Look, content: str | bytes, columns: list[str], rows: list[list[Any]]) -> None:
+def test_it_is_read_as_it_is_meant(
+    look: Look, content: str | bytes, columns: list[str], rows: list[list[Any]]
+) -> None:
     assert table(look(content)) == (columns, rows)
 
 

@@ -82,7 +82,9 @@ def test_what_is_wrong_comes_with_its_fields(site: PageSite) -> None:
 
 
 @pytest.mark.process
-def test_no_keys(site: PageSite, begun: list[Begun], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_process_gets_no_keys(
+    site: PageSite, begun: list[Begun], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("HTTP_PROXY", "http://u:secret@127.0.0.1:1")
     read_apart(site.link(), PRIVATE, Cancellation())

@@ -62,7 +62,7 @@ class TestLinks:
 
 
 class TestWhatIsSent:
-    def test_nothing_else(
+    def test_nothing_of_the_user_is(
         self, site: PageSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password word\n")
@@ -120,7 +120,9 @@ class TestStatus:
         (401, BadRequest, "the page is not public"), (418, BadRequest, "status 418"),
         (429, ServiceUnavailable, "status 429"), (503, ServiceUnavailable, "status 503"),
     ])  # fmt: skip
-    def test_name(self, site: PageSite, status: int, kind: type[Exception], message: str) -> None:
+    def test_it_is_named(
+        self, site: PageSite, status: int, kind: type[Exception], message: str
+    ) -> None:
         site.answers["/x?key=secret"] = reply("a page that says so", status=status)
         with pytest.raises(kind, match=message) as caught:
             data(site.link("/x?key=secret"))

@@ -220,7 +220,9 @@ def test_it_says_that_it_has_no_key(make_host: MakeHost) -> None:
         make_host(anthropic=genai_vendor_anthropic).open("chat", "claude-opus-5-5")
 
 
-def test_no_key(make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_elsewhere_needs_no_key(
+    make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", service.url)
     service.replies = [claude("hello")]
     assert ask(make_host(anthropic=genai_vendor_anthropic), "anthropic/qwen") == "hello"

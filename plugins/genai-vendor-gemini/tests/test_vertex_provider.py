@@ -212,7 +212,9 @@ def test_a_token_that_is_refused_is_got_anew_once(vertex: MakeVertex, service: F
 
 
 @pytest.mark.usefixtures("account")
-def test_renewal(vertex: MakeVertex, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_got_anew_before_it_ends(
+    vertex: MakeVertex, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = ManualClock()
     _let_tell_the_time(monkeypatch, clock)
     service.replies = [

@@ -207,7 +207,9 @@ def test_an_engine_that_never_ran_can_be_closed(tmp_path: Path) -> None:
     ({"reasoning_effort": "low"}, InvalidParameter),
     ({"parallel_tool_calls": True}, InvalidParameter),
 ], ids=str)  # fmt: skip
-def test_parameters(home: Path, bare_host: Host, parameters: dict[str, Any], error: Any) -> None:
+def test_it_takes_the_parameters_of_its_dialect_and_its_own(
+    home: Path, bare_host: Host, parameters: dict[str, Any], error: Any
+) -> None:
     touched(home / "data" / "local")
     with pytest.raises(error) if error else nullcontext():
         bare_host.open("chat", "smollm2", parameters=parameters)

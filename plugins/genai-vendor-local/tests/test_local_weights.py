@@ -237,7 +237,7 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.process
 @pytest.mark.parametrize("tool", ["pip", "uv"])
-def test_fetching(
+def test_without_a_wheel_it_is_fetched_alone(
     tmp_path: Path, offline: Path, monkeypatch: pytest.MonkeyPatch, tool: str
 ) -> None:
     """By the real tool; the wheel's requirement is nowhere to be had, and not missed."""

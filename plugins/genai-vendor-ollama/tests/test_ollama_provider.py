@@ -135,7 +135,9 @@ OF_OPENAI, OF_ANTHROPIC = "/v1/chat/completions", "/v1/messages"
     (OF_ANTHROPIC, {"thinking": {"type": "enabled", "budget_tokens": 1024}}, "high"),
     ("/api/chat", {"think": False}, False),
 ], ids=str)  # fmt: skip
-def test_all_formats(host: Host, service: FakeService, path: str, fields: Any, think: Any) -> None:
+def test_clients_of_all_formats_control_thinking(
+    host: Host, service: FakeService, path: str, fields: Any, think: Any
+) -> None:
     service.replies = [chat("hello")]
     said = [{"role": "user", "content": "hi"}]
     body = {"model": "ollama/m", "messages": said, "input": said, "max_tokens": 2000,

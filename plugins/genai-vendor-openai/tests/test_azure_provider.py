@@ -148,7 +148,7 @@ def test_what_is_no_endpoint_says_so(azure: MakeHost, endpoint: str) -> None:
         _ = azure(endpoint=endpoint).instances["mine"].provider
 
 
-def test_lacking(
+def test_it_says_what_it_lacks(
     make_host: MakeHost, monkeypatch: pytest.MonkeyPatch, service: FakeService
 ) -> None:
     with pytest.raises(errors.NoRoute, match="no endpoint: set AZURE_OPENAI_ENDPOINT"):
@@ -184,7 +184,7 @@ FAILURES: list[tuple[Reply, type[errors.GenaiError]]] = [
 
 
 @pytest.mark.parametrize(("answer", "kind"), FAILURES)
-def test_failures(
+def test_a_failure_is_told_by_its_kind(
     azure: MakeHost, service: FakeService, answer: Reply, kind: type[errors.GenaiError]
 ) -> None:
     service.replies = [answer]

@@ -52,7 +52,9 @@ def test_any_id_passes(configured: MakeHost, service: FakeService, id: str, stre
     assert sent.json().get("stream_options") == ({"include_usage": True} if streamed else None)
 
 
-def test_key(configured: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_comes_from_the_variable_that_is_referred_to(
+    configured: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("GATE_KEY", raising=False)
     settings = 'api_key = { env = "GATE_KEY" }\nheaders = { "X-Title" = "mine" }\n'
     with pytest.raises(NoRoute, match="nothing in the environment variable GATE_KEY"):

@@ -178,7 +178,9 @@ def test_what_a_model_refuses_is_not_sent(
     assert not service.requests
 
 
-def test_organization(host: Host, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_organization_and_the_project_are_named(
+    host: Host, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
     service.replies = [chat("hello")]
@@ -249,7 +251,9 @@ def test_it_is_patient_with_models_that_think(host: Host) -> None:
 
 
 @each_dialect
-def test_quota(host: Host, service: FakeService, model: str, path: str, answer: AnswerIn) -> None:
+def test_what_was_spent_is_not_asked_for_again(
+    host: Host, service: FakeService, model: str, path: str, answer: AnswerIn
+) -> None:
     service.replies = [failure(429, code="insufficient_quota")]
     with pytest.raises(errors.RateLimited) as caught:
         ask(host, model)

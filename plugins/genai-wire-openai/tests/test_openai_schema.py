@@ -238,7 +238,7 @@ def event(data: Any) -> StreamEvent:
     ('{"whole_answer": 1, "more": 2}', '{"whole_answer": 1, "more": 2}'),
     ("[1, 2]", "[1, 2]"), ('{"whole_answer": [1', '{"whole_answer": [1'), ("", ""),
 ])  # fmt: skip
-def test_value(
+def test_a_value_is_taken_out_of_its_object(
     dialect: Dialect[ChatCall, Completion], reply: Any, events: Any, text: str, value: str
 ) -> None:
     provider_reply = ProviderReply(json.dumps(reply(text)).encode())
