@@ -212,6 +212,7 @@ def test_what_is_sent(source: McpSource, service: FakeService, shop: Shop) -> No
     (lambda n, r: reply(b"no", 401), AuthenticationFailed, "status 401: no"),
     (lambda n, r: reply(b"\x1b[1mno", 400), BadRequest, r"status 400: \[1mno"),
     (lambda n, r: reply(b"", 503), ServiceUnavailable, "status 503: no reason"),
+    (lambda n, r: reply(b"<p>", 400, {"Content-Type": "text/html"}), BadRequest, "a web page"),
     (lambda n, r: reply(b"<html>"), BadRequest, "Unexpected content type"),
     (lambda n, r: json_body(b"[" * 900), MalformedReply, "Failed to parse"),
     (lambda n, r: json_reply(text(n, "x")["result"]), MalformedReply, "Failed to parse"),

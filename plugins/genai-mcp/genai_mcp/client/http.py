@@ -111,6 +111,8 @@ class _Client(httpx2.AsyncClient):
         if _is_rpc(body):
             return response
         reason = one_line(body[:_MAX_REASON].decode(errors="replace")) or "no reason given"
+        if "html" in response.headers.get("content-type", ""):
+            reason = "it is a web page; is the URL that of an MCP server?"
         status = response.status_code
         return _refusal(request, status, f"{self._name} responded with status {status}: {reason}")
 
