@@ -221,8 +221,8 @@ def resumed(
 ) -> Answer:
     """Resume a paused or interrupted turn with a value, which is JSON or text, or with decisions on
     calls that wait for approval, and print its answer. `give` says how to resume it, for the error,
-    and `how` are arguments of `consume_events`. Raises `TurnPaused` if the turn waits for input
-    that is not given, and there is no terminal."""
+    and `how` are arguments of `consume_events`. Raises `TurnPaused` if the turn needs input
+    that was not given and cannot be requested, because there is no terminal."""
     if conversation.status == "idle":
         raise ReplayError(
             "no turn to resume: every turn of this conversation has ended",

@@ -203,9 +203,9 @@ def _meant(name: str) -> str:
 def _must_be_trusted(
     wanted: Sequence[str], sources: Mapping[str, str], *, yes: bool, again: str
 ) -> None:
-    """Ask before installing third-party code that was not installed from an index before. Local
-    files need no question. Raises `ConfigurationError` if there is no terminal for the question,
-    `click.Abort` if the user declines."""
+    """Ask for confirmation before installing third-party code from an index for the first time.
+    Local files are installed without confirmation. Raises `ConfigurationError` if there is no
+    terminal, `click.Abort` if the user declines."""
     strange = {each: why for each in wanted if (why := _why_untrusted(each, sources))}
     if not strange or yes:
         return

@@ -66,7 +66,7 @@ class LoadResult(NamedTuple):
         status: `loaded` or `broken`.
         provides: Kind (`providers`, `models` ...) to names.
         commands: Name, help and object reference of each command that it adds.
-        is_skipped: Whether it is no longer loaded, because it ends the process or never returns.
+        is_skipped: Whether the plugin is skipped, because loading it ended the process or hung.
         claims: Kind and name of all that only one plugin may declare; empty if distributions were
             installed or removed since, because what a plugin declares may depend on them.
         is_eager: Whether it must be loaded at each start, because it observes or declares by its

@@ -95,7 +95,7 @@ def installer_command(
     further: Sequence[str] = (),
 ) -> list[str]:
     """Build the command that changes an environment. Raises `ConfigurationError` if another program
-    manages it, or there is no installer; the hint is the command that the user can run instead."""
+    manages the environment or no installer is available. Its hint is a command to run instead."""
     for file, (program, commands) in _MANAGERS.items():
         if os.path.isfile(os.path.join(place.prefix, file)):
             theirs = commands(place, action, wanted, editable, further)

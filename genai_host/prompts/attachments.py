@@ -117,8 +117,8 @@ def read_file(name: str, most: int | None = None) -> bytes:
 
 
 def part_of(data: bytes, name: str = "", media_type: str = "") -> Part:
-    """Create a part from its content, whose type is that of the content or the name, or else the
-    declared one. Raises `ConfigurationError` if an image or a document is empty."""
+    """Create a part. Its media type is detected from the content or the name; otherwise, the
+    declared type is used. Raises `ConfigurationError` if an image or a document is empty."""
     declared, charset = _content_type(media_type)
     kind = _media_type(data, name) or declared
     is_picture = kind.startswith("image/") and kind != "image/svg+xml"

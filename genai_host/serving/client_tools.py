@@ -233,9 +233,8 @@ class Pairing:
         return id
 
     def result(self, given: str, name: str, path: str) -> tuple[str, str]:
-        """The id and the name of the call that a result belongs to: the call of that id, or else
-        the first unanswered one of that name, or of any name. Raises `ValidationError` if there is
-        no such call."""
+        """Find the call of a result, by its id, or else the first unanswered call with that name
+        or any name. Returns its id and name. Raises `ValidationError` if there is no such call."""
         id = self._first(self._by_given[given]) if given else None
         if id is None:
             id = self._first(self._by_name[name]) if name else next(iter(self._waiting), None)

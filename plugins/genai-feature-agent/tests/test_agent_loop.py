@@ -445,7 +445,7 @@ def test_tools_run_at_once_under_the_cap_in_each_round_trip(scripted: MakeHost) 
             with lock:
                 now[0] += 1
                 most[0] = max(most[0], now[0])
-            both.wait(30)  # so that it takes two at once to end at all
+            both.wait(30)  # returns only when two calls run concurrently
             with lock:
                 now[0] -= 1
             return super().run(name, number)

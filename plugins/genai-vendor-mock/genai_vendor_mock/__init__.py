@@ -28,6 +28,8 @@ from genai_host.api import (
 )
 from genai_host.errors import ConfigurationError, ServiceUnavailable, ValidationError
 
+__all__ = ["MockProvider", "Script", "ScriptedReply", "Settings"]
+
 Fault = Literal[
     "refused", "reset", "hang", "cut", "garbage", "html", "empty", "crash", "overflow", "filtered"
 ]
@@ -44,8 +46,6 @@ crash      the provider raises what no provider should
 overflow   the prompt is too long
 filtered   the answer ends with `content_filter`
 """
-
-__all__ = ["MockProvider", "Script", "ScriptedReply", "Settings"]
 
 
 @frozen
